@@ -38,8 +38,8 @@ def run(size: Size, say: Say) -> Suite:
     gaps = np.random.default_rng(0).standard_exponential((size.runs, size.steps))
     expected = float(np.median(in_numpy(p, gaps[: min(size.runs, 500)])[:, -1]))
     contestants = [
-        Contestant("continuized, all threads", lambda: _ours(p, size, None)),
-        Contestant("continuized, 1 thread", lambda: _ours(p, size, 1)),
+        Contestant("continuized, all threads", lambda: ours(p, size, None)),
+        Contestant("continuized, 1 thread", lambda: ours(p, size, 1)),
         Contestant("jax.vmap", lambda: _vmap(p, gaps)),
         Contestant("NumPy, all runs at once", lambda: lambda: in_numpy(p, gaps)),
     ]
@@ -61,7 +61,8 @@ def _same_law(f: Array, size: Size, expected: float) -> float:
     return 1.0
 
 
-def _ours(p: cz.problems.Quadratic, size: Size, threads: int | None) -> Work:
+def ours(p: cz.problems.Quadratic, size: Size, threads: int | None) -> Work:
+    """Our ensemble, on so many threads, or on all."""
     method, x0 = cz.Continuized(p.L), np.zeros(p.dim)
     return lambda: (
         cz.ensemble(p, method, x0, runs=size.runs, steps=size.steps, rng=0, threads=threads).fun

@@ -101,7 +101,7 @@ def contestants(given: Data, value: bool) -> list[Contestant]:
     is_sparse = not isinstance(given.X, np.ndarray)
     numpy = in_numpy if value else gradient_in_numpy
     ours_and_plain = [
-        Contestant("continuized", lambda: _ours(given, value)),
+        Contestant("continuized", lambda: ours(given, value)),
         Contestant("stream", lambda: _stream(given, is_sparse)),
         Contestant("SciPy" if is_sparse else "NumPy", lambda: lambda: numpy(given)),
         Contestant("JAX", lambda: _jax(given, _margins(given, is_sparse), value)),
@@ -148,7 +148,8 @@ def _slope(given: Data, margins: Array) -> Array:
     return np.asarray(X.T @ slopes + L2 * w)
 
 
-def _ours(given: Data, value: bool) -> Work:
+def ours(given: Data, value: bool) -> Work:
+    """Our gradient, or with `value` the loss and the gradient."""
     problem = cz.problems.LogisticRegression(given.X, given.y, L2)
     if value:
         return lambda: problem.value_and_gradient(given.w)

@@ -46,7 +46,7 @@ def run(size: Size, say: Say) -> Suite:
         for factor in size.factors:
             p = cz.problems.LogisticRegression(X, y, l2=factor / len(y))
             n, d = X.shape
-            race = Race(p, size.most, _ours, SOLVERS)
+            race = Race(p, size.most, ours, SOLVERS)
             name = f"{title} {n:,} x {d:,}, l2 = {factor:g}/n"
             contests.append(race.run(f"time to 1e-6, {name}", size.repeats, say))
             panels.append(Panel(name, "seconds", race.curves()))
@@ -65,7 +65,8 @@ def _sets(size: Size) -> Any:
             yield f"dense, {kind},", *data.dense(*size.dense, rotated=kind == "rotated")
 
 
-def _ours(p: cz.problems.LogisticRegression, tol: float) -> Array:
+def ours(p: cz.problems.LogisticRegression, tol: float) -> Array:
+    """Our solver, with the tolerance that peers are given."""
     # Our tol is an absolute duality gap: 1e-1 would do nothing at all.
     r = cz.minimize(p, np.zeros(p.dim), method="auto", tol=1e-3 * tol, rng=0, record=False)
     x: Array = r.x

@@ -14,7 +14,7 @@ project = "continuized"
 author = "the authors of continuized"
 release = version = __version__
 root_doc = "index"
-exclude_patterns = ["_ext"]
+exclude_patterns = ["_ext", "paper"]  # the paper is built by its journal
 
 extensions = [
     "myst_nb",

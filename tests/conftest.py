@@ -3,7 +3,8 @@
 Libraries.  The tests need the extra `test` and nothing else.  A file that imports one of
 `OPTIONAL` at its top, and a test with the marker `needs("torch")`, are skipped where that library
 is not installed, and the closing section says how many tests did not run for want of which.  With
-`--all-libraries`, as in .ci/run, a library that is absent is an error.
+`--all-libraries`, as in .ci/run, a library that is absent is an error.  So are files that import
+Numba skipped where there is none.
 
 Threads.  Each worker of xdist has one thread for linear algebra: idle threads of BLAS spin on the
 cores of the other workers, and small products took ten times as long.
@@ -38,7 +39,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # before anything imports NumPy
     for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
 
-from numba.core.dispatcher import Dispatcher
+HAS_NUMBA = find_spec("numba") is not None
 
 OPTIONAL = (
     "PEPit",
@@ -52,6 +53,8 @@ OPTIONAL = (
     "torch",
     "yaml",
 )  # not in the extra `test`
+if not HAS_NUMBA:  # as tools/check_without_numba.py runs some of the tests
+    OPTIONAL = (*OPTIONAL, "llvmlite", "numba")
 WANT = "for want of "
 
 
@@ -64,9 +67,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if not HAS_NUMBA:
+        config.addinivalue_line("filterwarnings", "ignore:loops run in plain:RuntimeWarning")
+
+
 @cache
 def is_absent(library: str) -> bool:
-    return find_spec(library) is None
+    return find_spec(library) is None or (library == "llvmlite" and not HAS_NUMBA)
 
 
 def imports(source: ast.Module) -> set[str]:
@@ -170,4 +178,7 @@ def untraced(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-Dispatcher.compile = untraced(Dispatcher.compile)
+if HAS_NUMBA:
+    from numba.core.dispatcher import Dispatcher
+
+    Dispatcher.compile = untraced(Dispatcher.compile)

@@ -1,18 +1,25 @@
 """The archives of a release: built, looked into, and installed where nothing else is.
 
-    python tools/check_package.py [--python PYTHON] [--sdist]
+    python tools/check_package.py [--python PYTHON] [--sdist] [--readme] [--release FOLDER]
 
 Builds the sdist and the wheel into a temporary folder, compares their contents with the sources,
-installs the wheel with the core libraries alone into a fresh virtual environment (of PYTHON; with
---sdist, the sdist into another), and runs tools/check_installed.py there.  Prints a line for each
-thing that is wrong; exit code 1 if anything is.  Needs hatchling.
+and their bytes with those of a second build, from the sdist unpacked.  Installs the wheel with the
+core libraries alone into a fresh virtual environment (of PYTHON; with --sdist, the sdist into
+another), and runs tools/check_installed.py there.  With --readme, installs the wheel with all
+extras as well, and runs the README's Python.  With --release, has other tools look at the archives,
+and leaves them in FOLDER.
+
+Prints how large they are, how long the import takes, and a line for each thing that is wrong; exit
+code 1 if anything is.  Needs hatchling; with --release, the group `release`.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -26,13 +33,15 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "continuized"
 SOURCES = ROOT / "src" / PACKAGE
 # What a sdist holds besides the folders of the sources, tests and documentation.
-FILES = {"CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md",
-         "constraints.txt", "pyproject.toml"}  # fmt: skip
-FOLDERS = {".ci", "benchmarks", "docs", "examples", "src", "tests", "tools"}
+FILES = {".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE",
+         "README.md", "constraints.txt", "noxfile.py", "pyproject.toml"}  # fmt: skip
+FOLDERS = {".ci", ".github", "benchmarks", "docs", "examples", "src", "tests", "tools"}
 # Hatchling adds these two; without the second, a rebuild would not know what to leave out.
 ADDED = {"PKG-INFO", ".gitignore"}
 JUNK = re.compile(r"__pycache__|\.(py[co]|nb[ci])$|(^|/)\.(git|hypothesis|venv|\w+_cache)(/|$)")
 WITHIN = 600.0  # seconds for a command
+EPOCH = "1580601600"  # of all files in the archives, where SOURCE_DATE_EPOCH is not set
+IMPORT = "import time; t = time.perf_counter(); import continuized; print(time.perf_counter() - t)"
 
 
 def version() -> str:
@@ -96,17 +105,18 @@ def in_sdist(sdist: set[str]) -> Iterator[str]:
             yield f"sdist: {name} does not belong there"
 
 
-def build(folder: Path) -> tuple[Path, Path]:
-    """The sdist and the wheel of the sources."""
-    _run([sys.executable, "-m", "hatchling", "build", "-d", str(folder)], ROOT)
+def build(root: Path, folder: Path) -> tuple[Path, Path]:
+    """The sdist and the wheel of the sources in `root`."""
+    _run([sys.executable, "-m", "hatchling", "build", "-d", str(folder)], root)
     return next(folder.glob("*.tar.gz")), next(folder.glob("*.whl"))
 
 
-def rebuilt(sdist: Path, folder: Path) -> Path:
-    """The wheel that pip makes of a sdist."""
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    _run([*pip, "--wheel-dir", str(folder), str(sdist)], folder)
-    return next(folder.glob("*.whl"))
+def build_again(sdist: Path, folder: Path) -> tuple[Path, Path]:
+    """The sdist and the wheel of what a sdist holds."""
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    (root,) = folder.iterdir()
+    return build(root, folder / "dist")
 
 
 def files_of(wheel: Path) -> dict[str, bytes]:
@@ -121,17 +131,41 @@ def names_of(sdist: Path) -> set[str]:
         return {member.name.partition("/")[2] for member in archive if not member.isdir()}
 
 
-def installed(archive: Path, python: str, folder: Path) -> Iterator[str]:
-    """What is wrong with an archive in a fresh virtual environment, core libraries alone."""
+def environment(archive: Path, python: str, folder: Path, extras: str = "") -> str:
+    """The Python of a fresh virtual environment that holds an archive and its libraries."""
     _run([python, "-m", "venv", str(folder / "venv")], folder)
     here = str(folder / "venv" / "bin" / "python")
     pip = [here, "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt")]
-    _run([*pip, str(archive)], folder)
-    # -I: neither this folder nor PYTHONPATH may lend it a module.
-    check = [here, "-I", "-W", "error", str(ROOT / "tools" / "check_installed.py"), version()]
-    done = subprocess.run(check, cwd=folder, capture_output=True, text=True, timeout=WITHIN)
+    _run([*pip, f"{archive}{extras}"], folder)
+    return here
+
+
+def in_python(here: str, arguments: list[str]) -> Iterator[str]:
+    """What a Python prints that fails; -I: neither this folder nor PYTHONPATH lends it a module."""
+    command = [here, "-I", "-W", "error", *arguments]
+    folder = Path(here).parent
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=WITHIN)
     if done.returncode != 0:
-        yield from (f"{archive.name}: {line}" for line in (done.stdout + done.stderr).splitlines())
+        yield from (done.stdout + done.stderr).splitlines()
+
+
+def import_seconds(here: str) -> float:
+    """How long `import continuized` takes: the least of five processes."""
+    times = [subprocess.check_output([here, "-I", "-c", IMPORT], timeout=WITHIN) for _ in range(5)]
+    return min(map(float, times))
+
+
+def in_judgement(archives: list[Path]) -> Iterator[str]:
+    """What the tools of others find wrong with the archives."""
+    wheels = [path for path in archives if path.suffix == ".whl"]
+    for tool, given in (
+        (["twine", "check", "--strict"], archives),
+        (["check_wheel_contents"], wheels),
+    ):
+        command = [sys.executable, "-m", *tool, *map(str, given)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN)
+        if done.returncode != 0:
+            yield from (f"{tool[0]}: {x}" for x in (done.stdout + done.stderr).splitlines() if x)
 
 
 def _run(command: list[str], folder: Path) -> None:
@@ -140,18 +174,32 @@ def _run(command: list[str], folder: Path) -> None:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
 
 
-def violations(python: str, with_sdist: bool, work: Path) -> Iterator[str]:
-    """A sentence for each thing that is wrong."""
-    for name in ("dist", "again", *(folders := ("wheel", "sdist"))):
+def violations(given: argparse.Namespace, work: Path) -> Iterator[str]:
+    """A sentence for each thing that is wrong; figures are printed."""
+    for name in ("dist", "again", "wheel", "sdist", "readme"):
         (work / name).mkdir()
-    sdist, wheel = build(work / "dist")
-    files = files_of(wheel)
-    yield from in_wheel(files)
+    archives = sdist, wheel = build(ROOT, work / "dist")
+    yield from in_wheel(files_of(wheel))
     yield from in_sdist(names_of(sdist))
-    if files_of(rebuilt(sdist, work / "again")) != files:
-        yield "sdist: the wheel made of it differs from the one made of the sources"
-    for archive, name in zip((wheel, sdist)[: 1 + with_sdist], folders, strict=False):
-        yield from installed(archive, python, work / name)
+    for first, second in zip(archives, build_again(sdist, work / "again"), strict=True):
+        if first.read_bytes() != second.read_bytes():
+            yield f"{first.name}: a second build, from the sdist, gives another"
+    for archive in archives:
+        code = hashlib.sha256(archive.read_bytes()).hexdigest()
+        print(f"{archive.name}: {archive.stat().st_size / 1e3:,.0f} kB, sha256 {code}")
+    for archive, name in ((wheel, "wheel"), (sdist, "sdist"))[: 1 + given.sdist]:
+        here = environment(archive, given.python, work / name)
+        found = list(in_python(here, [str(ROOT / "tools" / "check_installed.py"), version()]))
+        yield from (f"{archive.name}: {line}" for line in found)
+        print(f"{archive.name}: import continuized takes {import_seconds(here):.3f} s")
+    if given.readme:
+        here = environment(wheel, given.python, work / "readme", "[all]")
+        yield from in_python(here, ["-m", "doctest", str(ROOT / "README.md")])
+    if given.release is not None:
+        yield from in_judgement(list(archives))
+        given.release.mkdir(parents=True, exist_ok=True)
+        for archive in archives:
+            shutil.copy(archive, given.release)
 
 
 def main() -> int:
@@ -159,10 +207,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Build, look into and install the package.")
     parser.add_argument("--python", default=sys.executable, help="of the fresh environments")
     parser.add_argument("--sdist", action="store_true", help="install the sdist as well")
+    parser.add_argument("--readme", action="store_true", help="run the README with the wheel")
+    parser.add_argument("--release", type=Path, help="have others judge; where to leave them")
     given = parser.parse_args()
     os.environ.pop("PYTHONPATH", None)
+    os.environ.setdefault("SOURCE_DATE_EPOCH", EPOCH)
     with tempfile.TemporaryDirectory() as work:
-        found = list(violations(given.python, given.sdist, Path(work)))
+        found = list(violations(given, Path(work)))
     print("\n".join(found) if found else f"package: {PACKAGE} {version()} builds and installs")
     return 1 if found else 0
 

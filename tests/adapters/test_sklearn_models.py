@@ -29,7 +29,6 @@ from continuized.adapters.sklearn import (
     ContinuizedPoissonRegressor,
     ContinuizedRidge,
 )
-from continuized.solver.sparse_newton import SupportSolver
 from tests.helpers.sklearn_data import CLOSE, agree, classification, given, regression, weights_of
 
 pytestmark = pytest.mark.blas
@@ -106,20 +105,6 @@ def test_more_columns_than_rows(
     first = int(ours.n_iter_[0])
     assert ours.fit(given(X, form), y, weights).n_iter_[0] < first  # from where it ended
     agree(ours, theirs)
-
-
-def test_a_fit_goes_on_by_coordinates_where_its_support_is_not_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    X, y = sparse_data()
-    expected = ContinuizedLasso(0.1, random_state=0, tol=1e-10).fit(X, y)
-    assert expected.n_iter_[0] == 1
-    monkeypatch.setattr(SupportSolver, "improve", lambda *_: None)
-    ours = ContinuizedLasso(0.1, random_state=0, tol=1e-10).fit(X, y)
-    assert ours.n_iter_[0] > 4
-    agree(ours, expected)
-    with pytest.warns(ConvergenceWarning):
-        ContinuizedLasso(0.1, random_state=0, tol=1e-10, max_iter=1).fit(X, y)
 
 
 @pytest.mark.parametrize("tol", [1.0, 1e-2, 1e-4, 1e-8])

@@ -22,11 +22,12 @@ from continuized.app.cli import main
 from continuized.network import Gossip, Graph
 
 FIELDS = {
-    "graph", "nodes", "edges", "method", "tol", "transport", "seconds", "seed", "faults", "results",
+    "graph", "nodes", "edges", "start", "method", "tol", "transport", "seconds", "seed", "faults",
+    "results",
 }  # fmt: skip
 RESULT = {
     "method", "messages", "reached", "rate_measured", "rate_theory", "events_per_s", "deaths",
-    "ledger_error", "mean_drift", "error", "bound", "fell_back",
+    "died", "ledger_error", "mean_drift", "error", "bound", "fell_back",
 }  # fmt: skip
 
 
@@ -363,3 +364,42 @@ def test_a_run_that_fell_back_is_no_acceleration() -> None:
     said = json.loads(output._json(setting, [runs[0], fallen]))
     assert [r["fell_back"] for r in said["results"]] == [False, True]
     assert said["faults"] == {"loss": 0.1}
+
+
+NAMED = "paris lyon {'weight': 2.0}\nlyon nice {'weight': 1.0}\nnice paris {'weight': 1.0}\n"
+
+
+@pytest.mark.parametrize("transport", ["simulate", "local"])
+def test_names_of_nodes_and_every_event_stand_in_all_output(transport, tmp_path):
+    file, log, out = tmp_path / "g.edgelist", tmp_path / "log", tmp_path / "out"
+    file.write_text(NAMED)
+    given = ("--graph", file, "--method", "accelerated", "--transport", transport, "--kill", 1)
+    answer = run(*given, "--tol", "1e-300", "--seconds", 1, "--log", log, "--out", out)
+    if transport == "simulate":
+        assert answer.exit_code == 2  # no seconds there
+        answer = run(*given, "--log", log, "--out", out)
+    assert answer.exit_code in (0, 1), answer.output
+    found = json.loads((out / "result.json").read_text())
+    assert found["start"] == "paris"
+    (dead,) = found["results"][0]["died"]
+    assert f"In the accelerated run died: {dead}." in answer.output
+    with open(out / "network.csv") as table:
+        assert [row["node"] for row in csv.DictReader(table)] == ["paris", "lyon", "nice"]
+    picture = (out / "network.svg").read_text()
+    assert all(name in picture for name in ("paris", "lyon", "nice"))
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["node"] for line in events if line["event"] == "death"] == [dead]
+    exchanges = [line for line in events if line["event"] == "exchange"]
+    assert len(exchanges) == found["results"][0]["messages"]
+    assert {line["node"] for line in exchanges} <= {"paris", "lyon", "nice"}
+    assert (events[0]["event"], events[-1]["event"]) == ("start", "end")
+    assert [line for line in events if line["event"] == "summary"]
+
+
+def test_an_address_is_for_ray_alone(tmp_path):
+    answer = run("--graph", "path:3", "--address", "10.0.0.5:6379")
+    assert answer.exit_code == 2
+    assert "--address is for Ray: give --transport ray too" in answer.output
+    answer = run("--graph", "path:3", "--log", tmp_path / "absent" / "log")
+    assert answer.exit_code == 2
+    assert "absent" in answer.output

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from scipy import sparse
@@ -15,6 +14,7 @@ from scipy.optimize import brentq
 
 import continuized as cz
 from continuized.process.random_streams import seed_sequence
+from continuized.support.jit import HAS_NUMBA, njit
 
 START = 0.25  # every entry of x0, unless a test says otherwise
 STEPS = 25  # of `run`
@@ -81,10 +81,14 @@ def user_both(x: np.ndarray) -> tuple[float, np.ndarray]:
     return user_fun(x), user_grad(x)
 
 
-@numba.njit
+@njit
 def numba_grad(x, out):  # type: ignore[no-untyped-def]
     for i in range(x.size):
         out[i] = math.tanh(x[i] - 1.0) + 0.5 * x[i]
+
+
+if not HAS_NUMBA:
+    numba_grad = user_grad
 
 
 USER = {"L": 1.5, "mu": 0.5}

@@ -122,11 +122,15 @@ def test_a_variance_of_the_wrong_type(variance: Any) -> None:
     one_sentence(caught)
 
 
-def test_custom_parameters_that_are_no_functions() -> None:
+def test_custom_parameters_that_are_neither_functions_nor_numbers() -> None:
     good = dict.fromkeys(("eta", "eta_prime", "gamma", "gamma_prime"), lambda t: 1.0)
     for name in good:
-        with pytest.raises(TypeError, match=f"{name} must be a function of t, got 2.0") as caught:
-            cz.CustomContinuized(**good | {name: 2.0})
+        words = f"{name} must be a function of t, or a number, got '2'"
+        with pytest.raises(TypeError, match=words) as caught:
+            cz.CustomContinuized(**good | {name: "2"})
+        one_sentence(caught)
+        with pytest.raises(ValueError, match=f"{name} must be .*, got nan") as caught:
+            cz.CustomContinuized(**good | {name: math.nan})
         one_sentence(caught)
     with pytest.raises(ValueError, match="mu must not exceed L"):
         cz.CustomContinuized(**good, L=1.0, mu=2.0)

@@ -248,7 +248,7 @@ def test_a_time_that_is_no_number(t: Any) -> None:
 
 def test_a_theorem_about_a_name() -> None:
     with pytest.raises(TypeError) as caught:
-        cz.theory.bound("continuized", cz.problems.paper_convex(), np.zeros(100), t=1.0)  # type: ignore
+        cz.theory.bound("continuized", cz.problems.paper_convex(), np.zeros(100), t=1.0)  # type: ignore[arg-type]
     one_sentence(caught, "'continuized'", "cz.Continuized")
 
 

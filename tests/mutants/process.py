@@ -37,8 +37,8 @@ from continuized.process.random_streams import TIMES, Seed, generator, seed_sequ
 from continuized.solver.ensemble import ensemble
 from continuized.solver.minimize import minimize
 from continuized.theory import Certificate, decompose, noise_step, prefactors
-from continuized.theory.certificates import dissipation
 from continuized.theory.ito import integrate_gaps
+from continuized.theory.proofs import dissipation
 from tests.mutants.mutant import Mutant
 
 Coefficients = tuple[float, float, float, float, float]

@@ -12,7 +12,7 @@ import pytest
 
 from continuized import network, problems
 from continuized.network import A2CiD2, Faults, Graph
-from continuized.network.runtime.run import _assign_nodes
+from continuized.network.runtime.run import assign_nodes
 from continuized.support.validation import short_repr
 from tests.helpers.refused_input import one_sentence
 
@@ -105,7 +105,7 @@ def test_nodes_may_be_whole_numbers_of_any_type(node: Any) -> None:
 
 @pytest.mark.parametrize("two", [np.int64(2), np.uint8(2)])
 def test_counts_may_be_integers_of_numpy(two: Any) -> None:
-    assert _assign_nodes(5, two, {1}) == _assign_nodes(5, 2, {1})
+    assert assign_nodes(5, two, {1}) == assign_nodes(5, 2, {1})
     assert type(A2CiD2(batch=two).batch) is int  # another type would be compiled again
     skewed = Graph.of("path:4", rates=[1.0, 2.0, 4.0])
     assert skewed.optimise_rates(maxiter=two).theta == skewed.optimise_rates(maxiter=2).theta

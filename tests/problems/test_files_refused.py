@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,7 @@ BAD_NPZ = [
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [("a.npy", *bad) for bad in BAD_NPY] + [("a.npz", *bad) for bad in BAD_NPZ],
+    ids=itertools.count(),  # by number: the bytes hold the time at which they were made
 )
 def test_bad_arrays(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
     refused(put(tmp_path, name, content), ": ", sentence)

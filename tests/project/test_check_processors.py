@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-TOOL = Path(__file__).parents[2] / "tools" / "check_processors.py"
+from tests.helpers.repository_tools import load_tool
+
 PLANTED = """
 import os
 import pytest
@@ -22,11 +22,7 @@ def test_planted():
 @pytest.fixture
 def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The tool as a module, on a processor and with a BLAS of the test's own making."""
-    spec = importlib.util.spec_from_file_location("check_processors", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_tool("check_processors")
     monkeypatch.setattr(module, "flags", set)
     monkeypatch.setattr(module, "kernels_of", str)
     return module

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 import continuized as cz
+from tests.helpers.repository_tools import load_tool
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -27,16 +26,7 @@ TOP = {"abstract", "authors", "cff-version", "commit", "contact", "date-released
 REFERENCE = {"authors", "doi", "journal", "title", "type", "url", "year"}
 
 
-def tool(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-check = tool("check_package")
+check = load_tool("check_package")
 
 
 @pytest.fixture
@@ -53,6 +43,9 @@ def test_the_citation_follows_its_format(citation: dict[str, Any]) -> None:
     assert {"cff-version", "message", "title", "authors"} <= set(citation) <= TOP
     assert citation["title"] == PROJECT["project"]["name"]
     assert citation["license"] == PROJECT["project"]["license"]
+    assert citation["keywords"] == PROJECT["project"]["keywords"]
+    assert " ".join(citation["abstract"].split()) == f"{PROJECT['project']['description']}."
+    assert citation["preferred-citation"]["url"] == PROJECT["project"]["urls"]["Paper"]
     assert set(citation["preferred-citation"]) == REFERENCE
 
 

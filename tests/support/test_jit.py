@@ -13,19 +13,7 @@ import pytest
 from llvmlite.binding.executionengine import ExecutionEngine
 from numba.core import caching
 
-from continuized.support import jit
-
-RUN = "import continuized as cz; cz.minimize(cz.problems.Quadratic([1.0]), [1.0])"
-
-
-def test_without_compilation_nothing_is_half_done() -> None:
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", RUN], env=environment, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("RuntimeError: NUMBA_DISABLE_JIT is set, but")
-
+from continuized.support import jit_numba as jit
 
 # A function of the package's, called with a type that is the user's own, as of a node model.
 MODEL = """
@@ -38,7 +26,7 @@ FIRST = "def add(model, x):\n    return x + model[0]\n"
 CALL = """
 import sys
 sys.path[:0] = sys.argv[2:]
-import continuized.support.jit as setup
+import continuized.support.jit_numba as setup
 {before}
 from first import add
 added = setup.jit(add)

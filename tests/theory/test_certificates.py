@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import continuized as cz
-from continuized.app.verify.certificates import proofs, theorem_A, theorem_B
+from continuized.app.verify.certificates import proofs
 from continuized.theory import Certificate
 from continuized.theory.certificates import _latex, constant_parameters, exact, pivots
+from continuized.theory.proofs import theorem_A, theorem_B
 
 PAPER = (0.1, 0.1, 1, 10)
 THEOREM_3 = {"P": (0, 0, 0.005), "multipliers": {("*", "x"): 0.1, ("x", "x+"): 1}}

@@ -1,6 +1,6 @@
 """The derivative of a minimiser in the parameters of its problem.
 
-x minimises f + h where x = prox(v), v = x - s grad f(x).  With H the Hessian of f at x and J the
+x minimises f + psi where x = prox(v), v = x - s grad f(x).  With H the Hessian of f at x and J the
 derivative of prox at v, both symmetric, and with dg and dp what grad f and prox change by where x
 and v stay, the equation is differentiated to
 
@@ -11,7 +11,7 @@ Written as dx = dp + J w, it is solved where
     J (w - J w + s H J w) = J (dp - s H dp - s dg),
 
 whose operator is symmetric and positive: 0 <= J <= 1, as prox is the gradient of a convex function
-and no expansion.  So conjugate gradients solve it, forward and reverse alike; without h it is
+and no expansion.  So conjugate gradients solve it, forward and reverse alike; without psi it is
 H dx = -dg.
 """
 
@@ -37,7 +37,7 @@ class Functions(NamedTuple):
 
 
 class Minimum(NamedTuple):
-    """A point that is taken for a minimiser: with it, f + h, the gradient of f, and a step."""
+    """A point that is taken for a minimiser: with it, f + psi, the gradient of f, and a step."""
 
     x: Tree
     fun: Any
@@ -47,7 +47,7 @@ class Minimum(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """What f and h depend on."""
+    """What f and psi depend on."""
 
     args: tuple[Any, ...]
     prox_args: tuple[Any, ...]

@@ -55,7 +55,7 @@ class Inputs(NamedTuple):
 
 
 class End(NamedTuple):
-    """Where a run ended: x, f + h and the gradient of f there, L, and what is told of the run.
+    """Where a run ended: x, f + psi and the gradient of f there, L, and what is told of the run.
 
     error: what tol is compared with.  nit, njev: events and gradients; skipped: events without one.
     """
@@ -73,7 +73,7 @@ class End(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """f + h, with their arguments."""
+    """f + psi, with their arguments."""
 
     fun: Callable[..., Any]
     operator: Operator | None
@@ -89,7 +89,7 @@ class Objective(NamedTuple):
         return jax.value_and_grad(self.fun)(x, *self.args)
 
     def add_h(self, f: Any, x: Tree) -> Any:
-        """f + h at x, where h is known; its dtype is that of f."""
+        """f + psi at x, where psi is known; its dtype is that of f."""
         if self.operator is None:
             return f
         return f + jnp.asarray(self.operator.evaluate(x, self.prox_args), f.dtype)

@@ -29,9 +29,9 @@ ONE_ARRAY = "is for x0 that is one array; give a function prox(v, step) in opera
 
 
 class Operator(NamedTuple):
-    """step(v, s, *constants) = argmin h(x) + |x - v|^2 / (2 s); value(x, *constants) = h(x).
+    """step(v, s, *constants) = argmin psi(x) + |x - v|^2 / (2 s); value(x, *constants) = psi(x).
 
-    It is what a run is compiled for, while the constants may change.  value None: h is not known.
+    It is what a run is compiled for, while the constants may change.  value None: psi is not known.
     """
 
     step: Callable[..., Any]
@@ -44,7 +44,7 @@ class Operator(NamedTuple):
         return cast_like(x, v)
 
     def evaluate(self, x: Tree, constants: tuple[Any, ...]) -> Any:
-        """Return h(x), or 0 where it is not known."""
+        """Return psi(x), or 0 where it is not known."""
         return 0.0 if self.value is None else self.value(x, *constants)
 
 
@@ -65,7 +65,7 @@ def _act_on_entries(constants: Callable[..., tuple[Any, ...]]) -> Operator:
 
 
 def _zero(x: Any, *constants: Any) -> Any:
-    """h of a set, at a point of it."""
+    """psi of a set, at a point of it."""
     return 0.0
 
 

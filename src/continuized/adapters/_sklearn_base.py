@@ -9,9 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.marked.coordinate import CoordinateDescent
-from continuized.marked.stepper import clock_with_marks
-from continuized.problems import LeastSquares
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.problems.regression.data import check_format, check_weights
@@ -22,7 +19,7 @@ from continuized.process.stepper import Limits
 from continuized.solver.array_api import copy, namespace
 from continuized.solver.loop import Loop
 from continuized.solver.metric import make_factory
-from continuized.solver.sparse_newton import LassoGap, SupportSolver
+from continuized.solver.sparse_newton import SupportSolver
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.support import validation as check
 from continuized.support.progress import bar, warn_caller
@@ -60,7 +57,6 @@ __all__ = [
 
 FLOATS = (np.float64, np.float32)  # X is used as it is; other numbers become float64
 LARGEST_SEED = 2**31 - 1
-FEW_EVENTS = 1  # of a fit on its support, before it goes on by coordinates
 
 
 class Fit(NamedTuple):
@@ -156,7 +152,8 @@ class LinearEstimator(BaseEstimator):
         if prox is None:
             options = options._replace(factory=make_factory("auto", problem, root, learns=True))
         else:
-            options = options._replace(prox=prox, **_find_support(problem, prox, tol))
+            support = SupportSolver(problem, prox) if problem.classes == 1 else None
+            options = options._replace(prox=prox, support=support)
         stepper = AdaptiveStepper(problem, w0, options)
         verbose = check.whole(getattr(self, "verbose", 0), "verbose", minimum=0)
         with bar(type(self).__name__, most, verbose > 0) as show:
@@ -170,34 +167,6 @@ class LinearEstimator(BaseEstimator):
                 sharp = options.factory.sharpen(x)
             x = x - (end.q if sharp is None else sharp.solve(end.g))
         return Fit(x, stepper.k, status.success, math.nan if gap is None else gap)
-
-    def _solve_by_columns(
-        self, problem: LeastSquares, w0: Array, seed: int | None, prox: Separable
-    ) -> Fit:
-        """Find the minimiser of least squares with an l1 norm: on the support first, where the
-        columns are fewer than the rows, and then by coordinates.
-
-        Of steps by coordinates, as many as there are count as one iteration.
-        """
-        found, most = Fit(w0, 0, False, math.nan), int(self.max_iter)
-        if problem.X.shape[1] <= problem.X.shape[0]:
-            found = self._solve(problem, w0, seed, prox=prox, most=min(FEW_EVENTS, most))
-        left = most - found.nit
-        if found.success or left == 0:
-            return found
-        centred, means = centre_columns(problem)
-        d = centred.dim
-        entries = Separable(*(np.broadcast_to(c, problem.dim)[:d] for c in prox.constants))
-        method = CoordinateDescent("active", prox=entries, accelerated=False)
-        x0 = np.clip(found.x[:d], entries.low, entries.high)
-        stepper, tol = method.prepare(centred, x0), check.as_float(self.tol)
-        stepper.configure(x0, tol, record=False)
-        ticking = clock_with_marks(None, stepper, seed_sequence(seed))
-        status = Loop(stepper, ticking.stream(), Limits(tol, left * d)).run()
-        x, gap = stepper.point(), stepper.evaluate_criterion()
-        if problem.intercept:
-            x = np.append(x, -float(means @ x))
-        return Fit(x, found.nit + -(-stepper.k // d), status.success, max(gap, 0.0))
 
     def _set_iterations(self, results: list[Fit]) -> None:
         """Keep the numbers of iterations, and warn where tol was not reached."""
@@ -228,36 +197,6 @@ class LinearEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _find_support(problem: Any, prox: Separable, tol: float) -> dict[str, Any]:
-    """Choose how a sparse fit is made quicker, and what tol is compared with.
-
-    The gap says nothing where an entry has bounds but no penalty, and has a form for a squared loss
-    only; the Hessian of a part of the entries, for one output only.
-    """
-    if problem.classes > 1:
-        return {}
-    penalised = np.broadcast_to(prox.l1, problem.dim)[: problem.X.shape[1]]
-    if problem.loss != SQUARED or not np.all(penalised > 0.0):
-        return {"support": SupportSolver(problem, prox)}
-    gap = LassoGap(problem, prox)
-    return {"support": SupportSolver(problem, prox, lambda at: gap(at) <= tol), "gap": gap}
-
-
-def centre_columns(problem: LeastSquares) -> tuple[LeastSquares, Array]:
-    """Return the problem without weights and intercept, of the same coefficients, and the means
-    that its columns had: for coordinates, along which an intercept would be a slow direction."""
-    X, y, d = problem.X, problem.y, problem.X.shape[1]
-    means = problem.column_means[:d] if problem.intercept else np.zeros(d)
-    if problem.intercept:
-        X = X - means.astype(X.dtype)
-        y = y - float(np.average(y, weights=problem.shares))
-    if problem.shares is not None:
-        roots = np.sqrt(problem.shares)
-        X = X.multiply(roots[:, np.newaxis]) if problem.is_sparse else X * roots[:, np.newaxis]
-        y = y * roots
-    return LeastSquares(X, y), means
 
 
 def equalise_columns(X: Any, weights: Array | None) -> tuple[Any, Array]:

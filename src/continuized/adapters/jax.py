@@ -36,7 +36,7 @@ class Result(NamedTuple):
     """What `minimize` gives back; all are arrays of JAX, and under vmap there is one a run.
 
     x: the point after the last event, or the best one where L was found on the way.  fun: f there,
-    with an operator of cz.prox f + h.  jac: the gradient of f there.  nit, njev: events, and
+    with an operator of cz.prox f + psi.  jac: the gradient of f there.  nit, njev: events, and
     gradients asked for.  t: the time of the last event.  success; status: a number, see `message`.
     skipped: gradients that were not finite, with nonfinite="skip".  error: what tol is compared
     with, the norm of the gradient, or of the gradient mapping.  L: as given, or as found.
@@ -94,7 +94,7 @@ def minimize(
     maxiter: int | None = None,
     nonfinite: str = "stop",
 ) -> Result:
-    """Minimise f + h, f smooth and convex and h simple, by the continuized acceleration.
+    """Minimise f + psi, f smooth and convex and psi simple, by the continuized acceleration.
 
     The loop is compiled once for each function, prox, shape of x0, and form of the parameters (L
     unknown, mu = 0, mu > 0 with start = inf, or with a finite start); the numbers may then change.
@@ -114,9 +114,9 @@ def minimize(
     args : tuple of trees of arrays, or one that is no tuple
         Of fun.
     prox : callable, an operator of cz.prox or a class of these, or None
-        The proximal step of h: prox(v, step, *prox_args) = argmin h(x) + |x - v|^2 / (2 step), on
-        trees like x0.  A class such as cz.prox.L1 takes what makes one as prox_args.  Steps are by
-        the gradient mapping, with L as without it; `cz.minimize` has those with a theorem for L.
+        The proximal step of psi: prox(v, step, *prox_args) = argmin psi(x) + |x - v|^2 / (2 step),
+        on trees like x0.  A class such as cz.prox.L1 takes what makes one as prox_args.  Steps are
+        by the gradient mapping, with L as without; `cz.minimize` has those with a theorem for L.
     prox_args : tuple of trees of arrays, or one that is no tuple
     L, mu : float
         Smoothness and strong convexity.  L may be traced.  Without L it is found on the way, and

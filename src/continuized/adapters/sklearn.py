@@ -28,6 +28,7 @@ from continuized.adapters._sklearn_base import (
     make_prox,
     root_mean_square,
 )
+from continuized.marked.penalty import Penalty
 from continuized.problems import (
     LeastSquares,
     LogisticRegression,
@@ -36,6 +37,8 @@ from continuized.problems import (
 )
 from continuized.problems.base import Array
 from continuized.problems.regression.huber import ScaledHuber, find_scale
+from continuized.process.prox import Separable
+from continuized.solver.lasso import solve_lasso
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
 
@@ -97,22 +100,33 @@ class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
         scale = root_mean_square(y - middle, weights)
         total = len(y) if weights is None else float(weights.sum())
         l1, l2 = self._choose_penalty(float(alpha), total)
-        is_smooth = l1 == 0.0 and not self.positive
-        by_columns = l1 > 0.0 and (not intercept or isinstance(X, np.ndarray))
-        plain = is_smooth or by_columns
-        X, columns = (X, np.ones(d)) if plain else equalise_columns(X, weights)
+        is_plain = l1 > 0.0 or not self.positive
+        X, columns = (X, np.ones(d)) if is_plain else equalise_columns(X, weights)
         options: dict[str, Any] = {"weights": weights, "intercept": intercept}
+        is_smooth = l1 == 0.0 and not self.positive
         problem = LeastSquares(X, (y - middle) / scale, l2 if is_smooth else 0.0, **options)
-        prox = None if is_smooth else make_prox(problem, l1 / scale, l2, self.positive, columns)
         w0 = np.zeros(problem.dim)
         if start is not None:
             w0 = np.append(columns * start[:d], start[d] - middle)[: problem.dim] / scale
-        if prox is not None and by_columns:
-            r = self._solve_by_columns(problem, w0, seed, prox)
+        if l1 > 0.0:
+            r = self._solve_by_columns(problem, w0, l1 / scale, l2)
         else:
+            prox = None if is_smooth else make_prox(problem, 0.0, l2, True, columns)
             r = self._solve(problem, w0, seed, prox=prox)
         gap = r.gap * scale * scale
         return scale * r.x[:d] / columns, middle + scale * float(r.x[d:].sum()), r, gap
+
+    def _solve_by_columns(self, problem: LeastSquares, w0: Array, l1: float, l2: float) -> Fit:
+        """Find the minimiser with an l1 norm by plain coordinate steps.
+
+        A pass over the coordinates that move counts as one iteration.
+        """
+        d, low = problem.X.shape[1], 0.0 if self.positive else -math.inf
+        w0[:d] = np.maximum(w0[:d], low)
+        penalty = Penalty(Separable(l1, l2, low), (d,))
+        tol, most = check.as_float(self.tol), int(self.max_iter)
+        x, gap, passes, success = solve_lasso(problem, penalty, w0, tol, most)
+        return Fit(x, passes, success, gap)
 
     def _set_gaps(self, gaps: list[float]) -> None:
         """Keep the duality gaps of the targets, where they are known."""

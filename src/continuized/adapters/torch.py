@@ -1,9 +1,10 @@
-"""PyTorch: the continuized acceleration as a `torch.optim.Optimizer`.
+"""PyTorch: the continuized acceleration as a `torch.optim.Optimizer`, and learning on networks.
 
-from continuized.adapters.torch import Continuized
+from continuized.adapters.torch import AsyncGossip, Continuized
 
-The process runs on one Poisson clock for all parameters: a call of `step` is an event.  The
-formulas are those of `parameters`, `flow` and `methods`, the times those of `clock`.
+`AsyncGossip` stands in `_torch_gossip`.  The optimizer is the process on one Poisson clock for all
+parameters: a call of `step` is an event.  The formulas are those of `parameters`, `flow` and
+`methods`, the times those of `clock`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuized.process import clock, methods
 from continuized.process.flow import mix, sharp_flow, weights
@@ -30,7 +31,10 @@ except ImportError as error:
         'the optimizer needs PyTorch: run pip install "continuized[torch]"', name="torch"
     ) from error
 
-__all__ = ["Continuized"]
+if TYPE_CHECKING:
+    from continuized.adapters._torch_gossip import AsyncGossip
+
+__all__ = ["AsyncGossip", "Continuized"]
 
 Tensor = torch.Tensor
 
@@ -40,6 +44,14 @@ FOREACH_DEVICES = ("cuda", "xpu")  # where the foreach functions are one kernel 
 BLOCK = 256  # events drawn at once
 METHODS = ("continuized", "sharp")
 LOOK_EVERY = 100  # events, where to look at the gradients would stop the device
+
+
+def __getattr__(name: str) -> Any:
+    if name == "AsyncGossip":  # which brings the network with it
+        from continuized.adapters._torch_gossip import AsyncGossip
+
+        return AsyncGossip
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Continuized(torch.optim.Optimizer):

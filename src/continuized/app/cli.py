@@ -68,7 +68,7 @@ class OneSentence(click.Command):
             where = f"{error.filename}: " if error.filename else ""
             _end(f"{where}{error.strerror or error}", 2)
         except ImportError as error:
-            if error.name not in ("cvxpy", "matplotlib", "ray"):
+            if error.name not in ("cvxpy", "matplotlib", "networkx", "ray"):
                 raise
             _end(str(error), 2)
         # A command that found a failed check returns 1; click's own --help and --version, 0.

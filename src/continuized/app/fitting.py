@@ -32,12 +32,18 @@ class Scaling(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What is to be predicted: numbers, or the places of classes, and the loss that was chosen."""
+    """What is to be predicted: numbers, or the places of classes, and the loss that was chosen.
 
-    y: Array
+    y is None where the rows are in other processes; middle: of numbers, where a run may start;
+    counts: of the rows of each class.
+    """
+
+    y: Any
     loss: str
     why: str
     classes: tuple[Any, ...] | None = None
+    middle: float = 0.0
+    counts: tuple[int, ...] = ()
 
 
 def handle_missing(data: Data, how: str | None, name: str) -> tuple[Any, Array, Array | None]:
@@ -103,23 +109,38 @@ def standardize(X: Any, intercept: bool) -> Scaling:
 
 def choose_target(y: Array, data: Data, loss: str | None, name: str) -> Target:
     """Choose the loss by the labels, if none is asked for, and number their classes."""
-    what = "the label" if data.label is None else f"the label {data.label!r}"
-    values, codes = np.unique(y, return_inverse=True)
+    values, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    loss, why, classes = choose_loss(values, len(y), data.label, data.classes, loss, name)
+    if classes is not None:
+        return Target(codes.astype(np.float64), loss, why, classes, counts=tuple(counts.tolist()))
+    middle = np.median(y) if loss == "huber" else np.mean(y)
+    return Target(y, loss, why, middle=float(middle))
+
+
+def choose_loss(
+    values: Array, rows: int, label: str | None, text: tuple[str, ...] | None, loss: str | None,
+    name: str,
+) -> tuple[str, str, tuple[Any, ...] | None]:  # fmt: skip
+    """Choose the loss by the labels, which are these values in order, or what they stand for.
+
+    Returns it, why it was chosen, and the classes, if there are any.
+    """
+    what = "the label" if label is None else f"the label {label!r}"
     whole = bool(np.all(values == np.floor(values)))
-    many = len(values) > max(2, min(MOST_CLASSES, len(y) // 2))
-    words = "words" if data.classes is not None else "whole numbers"
+    many = len(values) > max(2, min(MOST_CLASSES, rows // 2))
+    words = "words" if text is not None else "whole numbers"
     if loss is None:
-        if data.classes is None and (many or (not whole and len(values) > 2)):
-            return Target(y, "ridge", f"{what} has {len(values):,} different numbers")
+        if text is None and (many or (not whole and len(values) > 2)):
+            return "ridge", f"{what} has {len(values):,} different numbers", None
         loss = "softmax" if len(values) > 2 else "logistic"
         why = f"{what} has {len(values):,} different {words if whole else 'numbers'}"
-        if loss == "softmax" and data.classes is None:
+        if loss == "softmax" and text is None:
             why += "; --loss ridge or poisson if they are amounts"
     else:
         why = "as asked"
     if loss in ("ridge", "poisson", "huber"):
-        if data.classes is not None:
-            shown = ", ".join(data.classes[:SHOWN])
+        if text is not None:
+            shown = ", ".join(text[:SHOWN])
             raise BadInput(
                 f"{name}: {what} is text ({shown}), but --loss {loss} needs numbers; use --loss "
                 "logistic, or another --label"
@@ -129,24 +150,24 @@ def choose_target(y: Array, data: Data, loss: str | None, name: str) -> Target:
                 f"{name}: {what} has numbers below 0 ({name_number(float(values[0]))}), but --loss "
                 "poisson needs counts; use --loss ridge or huber"
             )
-        return Target(y, loss, why)
+        return loss, why, None
     if len(values) < 2:
-        only = name_number(values[0]) if data.classes is None else data.classes[int(values[0])]
+        only = name_number(values[0]) if text is None else text[int(values[0])]
         raise BadInput(
             f"{name}: {what} is {only} in every row: there is nothing to tell apart; check --label"
         )
-    if len(values) > max(2, len(y) // 2):
+    if len(values) > max(2, rows // 2):
         raise BadInput(
-            f"{name}: {what} has {len(values):,} different values in {len(y):,} rows, which are no "
+            f"{name}: {what} has {len(values):,} different values in {rows:,} rows, which are no "
             "classes; check --label, or use --loss ridge for numbers"
         )
-    if data.classes is None:
+    if text is None:
         classes: tuple[Any, ...] = tuple(values.tolist())
     else:
-        classes = tuple(data.classes[int(value)] for value in values)
+        classes = tuple(text[int(value)] for value in values)
     if loss == "logistic" and len(values) > 2:
         loss, why = "softmax", f"logistic regression of {len(values)} classes"
-    return Target(codes.astype(np.float64), loss, why, classes)
+    return loss, why, classes
 
 
 def make_problem(X: Any, target: Target, l2: float, intercept: bool, delta: float | None) -> Any:
@@ -178,15 +199,15 @@ def choose_delta(y: Array, name: str) -> float:
     return HUBER * spread
 
 
-def check_size(X: Any, classes: int, name: str) -> None:
+def check_size(columns: int, classes: int, name: str, X: Any = None) -> None:
     """Refuse columns so many that a run's vectors do not fit into memory."""
-    need, have = 8.0 * VECTORS * X.shape[1] * classes, files.memory()
+    need, have = 8.0 * VECTORS * columns * classes, files.memory()
     if need > have:
         advice = "keep fewer"
-        if not isinstance(X, np.ndarray):
+        if X is not None and not isinstance(X, np.ndarray):
             advice = f"number anew, from 1 on, the {len(np.unique(X.indices)):,} that hold entries"
         raise BadInput(
-            f"{name} has {X.shape[1]:,} columns: a run would take {need / 1e9:.0f} GB, more than "
+            f"{name} has {columns:,} columns: a run would take {need / 1e9:.0f} GB, more than "
             f"the {have / 1e9:.0f} GB here; {advice}"
         )
 
@@ -195,7 +216,7 @@ def choose_start(problem: Any, target: Target) -> Array:
     """Start from 0, and an intercept that predicts the middle of the labels where that is easy."""
     start = np.zeros(problem.dim)
     if problem.intercept and target.classes is None:
-        middle = float(np.median(target.y) if target.loss == "huber" else np.mean(target.y))
+        middle = target.middle
         if target.loss == "poisson":
             middle = float(np.log(middle)) if middle > 0.0 else 0.0
         start[-1] = middle
@@ -208,13 +229,18 @@ def judge(target: Target, predicted: Array) -> tuple[str, float]:
     if target.classes is not None:
         return "accuracy", float(np.mean(predicted == y))
     with np.errstate(all="ignore"):  # what overflows is no number in the report
-        lost = _deviance if target.loss == "poisson" else _squares
-        share = 1.0 - lost(y, predicted) / lost(y, y.mean())
-    return "D2" if target.loss == "poisson" else "R2", float(share)
+        share = 1.0 - sum_lost(target.loss, y, predicted) / sum_lost(target.loss, y, y.mean())
+    return name_share(target.loss), float(share)
 
 
-def _squares(y: Array, predicted: Any) -> Any:
-    return np.sum((predicted - y) ** 2)
+def name_share(loss: str) -> str:
+    """Name the share that a model explains."""
+    return "D2" if loss == "poisson" else "R2"
+
+
+def sum_lost(loss: str, y: Array, predicted: Any) -> Any:
+    """Add up the squares of what predictions miss; of counts, half of their deviances."""
+    return _deviance(y, predicted) if loss == "poisson" else np.sum((predicted - y) ** 2)
 
 
 def _deviance(y: Array, means: Any) -> Any:

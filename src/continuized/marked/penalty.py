@@ -21,7 +21,8 @@ SEPARABLE = "cz.prox.L1, ElasticNet, Box, LInfBall, NonNegative, Separable or Gr
 
 
 class Penalty:
-    """A prox for x of a shape; l1, l2, low, high: as in cz.prox.Separable, a vector each.
+    """A prox for x of a shape; l1, l2, low, high: as in cz.prox.Separable, a vector each, the rows
+    of `constants`.
 
     value: of the whole psi.  step: the proximal step without the l2, of all coordinates at once,
     the length of each its own.  entries: what the kernels take, a row (l1, low, high) for each.
@@ -52,10 +53,10 @@ class Penalty:
             members, counts = np.argsort(number, kind="stable"), np.bincount(number)
             self.groups = Partition(members, np.cumsum([0, *counts]))
             self.weights = np.broadcast_to(prox.weight, counts.shape).astype(np.float64)
-        self.l1, self.l2, self.low, self.high = (
-            np.ascontiguousarray(np.broadcast_to(c, shape), np.float64).reshape(size)
-            for c in constants
-        )
+        self.constants = np.empty((4, size))
+        for row, constant in zip(self.constants, constants, strict=True):
+            row[:] = np.broadcast_to(constant, shape).reshape(size)
+        self.l1, self.l2, self.low, self.high = self.constants
         self.has_bounds = bool(np.isfinite(self.low).any() or np.isfinite(self.high).any())
         self.entries = None
         if self.groups is None:

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from continuized.network.protocol.node_model import NodeModelSpec as NodeModelSpec
     from continuized.network.result import Decentralized as Decentralized
     from continuized.network.result import Outcome as Outcome
+    from continuized.network.runtime.ray_options import Ray as Ray
     from continuized.network.runtime.run import run as run
     from continuized.network.runtime.supervisor import StalenessWarning as StalenessWarning
+    from continuized.network.sharded.problem import Sharded as Sharded
     from continuized.network.simulation.replay import replay as replay
     from continuized.network.simulation.simulate import simulate as simulate
 
@@ -52,8 +54,10 @@ _NAMES = {
     "optimisation.race": "Racer race",
     "protocol.node_model": "NodeModel NodeModelSpec",
     "result": "Decentralized Outcome",
+    "runtime.ray_options": "Ray",
     "runtime.run": "run",
     "runtime.supervisor": "StalenessWarning",
+    "sharded.problem": "Sharded",
     "simulation.replay": "replay",
     "simulation.simulate": "simulate",
 }

@@ -251,7 +251,14 @@ def too_stale(
     if share is not None:
         share = check.real(share, "share", minimum=0.0, finite=False)
     graph = Graph.of(graph)
-    longest, least = delay_limit(graph, method), share_limit(graph, method)
+    return judge_staleness(graph, as_gossip(method).constants(graph), staleness, share)
+
+
+def judge_staleness(
+    graph: Graph, constants: Constants, staleness: float, share: float | None = None
+) -> str:
+    """Tell the same of any constants, with the rates of the edges such that their sum is 1."""
+    longest, least = _delay_limit(graph, constants), _share_limit(graph, constants)
 
     def is_beyond(part: float) -> bool:
         """Tell whether one of the two is beyond this part of the way to its limit."""

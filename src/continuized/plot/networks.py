@@ -38,6 +38,8 @@ MOST_DRAWN = 20_000  # nodes
 MOST_VECTORS = 2_000  # nodes of an SVG as shapes; beyond, as pixels inside it
 COLORS = "cividis"  # the larger the lighter, in print without colour too
 WIDEST = 9.0  # points, of a node
+MOST_NAMED, LONGEST_NAME = 30, 10  # nodes whose names are written, and letters of a name
+NAME_POINTS = 8.0  # of 1/72 inch, the height of a name
 EDGE_COLOR = "#8f8f8f"
 WITHIN, LEAST_SCALE = 0.95, 0.02  # of the nodes; of the spread at the start
 RELATIVE = "squared error, relative to the start"
@@ -187,6 +189,8 @@ def draw_nodes(
     # Room for half a node and its border at each side.
     room = (0.5 * width + 2.0) / max(72.0 * inches - width - 4.0, 1.0) * float(extent.max())
     low, high = points.min(axis=0) - room, points.max(axis=0) + room
+    if _has_names(graph):
+        high[1] += NAME_POINTS / (72.0 * inches) * float(extent.max())
     axes.set(xscale="linear", yscale="linear")
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     axes.set_aspect("equal")
@@ -198,6 +202,7 @@ def draw_nodes(
         lines = LineCollection(list(points[edges]), colors=EDGE_COLOR, linewidths=0.35, zorder=1,
                                linestyles=[style], rasterized=pixels, clip_on=False)  # fmt: skip
         axes.add_collection(lines, autolim=False)
+    _write_names(axes, graph, points, width)
     if dead.any():
         axes.scatter(
             *points[dead].T, marker="x", color=INK, s=max(0.8 * width, 3.0) ** 2, zorder=3,
@@ -208,6 +213,21 @@ def draw_nodes(
         s=width**2, linewidths=min(0.3, 0.06 * width), edgecolors="#333333", zorder=2,
         clip_on=False, rasterized=pixels,
     )  # fmt: skip
+
+
+def _has_names(graph: Graph) -> bool:
+    return graph.labels is not None and graph.nodes <= MOST_NAMED
+
+
+def _write_names(axes: Any, graph: Graph, points: Array, width: float) -> None:
+    """Write the names of nodes above them, where they have some that are few and short."""
+    for label, point in zip(graph.labels or (), points, strict=True) if _has_names(graph) else ():
+        name = str(label)
+        axes.annotate(
+            name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…", point,
+            xytext=(0.0, 0.5 * width + 1.0), textcoords="offset points", ha="center", va="bottom",
+            fontsize="x-small", zorder=4, annotation_clip=False, parse_math=False,
+        )  # fmt: skip
 
 
 def _find_width(graph: Graph, points: Array, inches: float) -> float:

@@ -1,4 +1,4 @@
-"""Data files: SVMlight and CSV, read block by block, and NumPy's .npy and .npz.
+"""Data files: SVMlight and CSV, read block by block, NumPy's .npy and .npz, and mapped folders.
 
 Text goes through the compiled parsers of `text_parser`.  Of NumPy's files the headers are read
 first, and nothing is ever unpickled; memory is only taken once what the header claims has been
@@ -81,6 +81,9 @@ def read(
     - npy: a matrix: its last column is y.
     - npz: X and y; or y and the parts of a CSR array, named as `scipy.sparse.save_npz` names them:
       data, indices, indptr, shape, format.  Other arrays are not looked at.
+    - a folder with X.npy and y.npy: X is mapped, read-only: it is read from the disk as it is used,
+      and may be larger than memory.  It must be float64 or float32 in C order for that, as
+      `np.save` writes them; any other is read as a whole.
 
     Every number is the double nearest its decimals, as `float` reads it.  NaN, infinity, digits
     with underscores, empty cells, text in X, pickles and objects are refused.
@@ -137,6 +140,8 @@ def read(
         check.flag(zero_based, "zero_based"),
     )
     source = Source(path, options)
+    if os.path.isdir(source.path):
+        return read_folder(source)
     if format is None:
         plain = source.path[: -len(".gz")] if source.gz else source.path
         suffix = os.path.splitext(plain)[1].lower()[1:]
@@ -243,6 +248,37 @@ def read_npy(source: Source, file: BinaryIO) -> Data:
     label = find_column(source, list(map(str, range(1, width + 1))), source.label or -1, "label")
     X = table[:, :-1] if label == width - 1 else np.delete(table, label, axis=1)
     return Data(_as_real(source, X, "X"), _as_real(source, table[:, label], "y"))
+
+
+def read_folder(source: Source) -> Data:
+    """Map X.npy of a folder into memory, without reading it, and read y.npy."""
+    paths = {name: os.path.join(source.path, f"{name}.npy") for name in ("X", "y")}
+    missing = [f"{name}.npy" for name, path in paths.items() if not os.path.isfile(path)]
+    if missing:
+        raise source.error(f"a folder, not a file, and without {' and '.join(missing)}")
+    X, y = (_map_array(source, path, name) for name, path in paths.items())
+    if X.ndim != 2 or y.shape != X.shape[:1]:
+        raise source.error(
+            "X must be a matrix and y a vector with an entry for each row of it, but the shapes "
+            f"are {X.shape} and {y.shape}"
+        )
+    check_columns(source, X.shape[1], f"X has {X.shape[1]} columns")
+    return Data(X, _as_real(source, y, "y"))
+
+
+def _map_array(source: Source, path: str, name: str) -> Array:
+    """Map an array of floats in C order, in the byte order of this machine; read any other."""
+    with open(path, "rb", buffering=0) as file:
+        length = file.seek(0, 2)
+        file.seek(0)
+        shape, fortran, dtype, start = _read_array_header(source, file, name)
+        is_ready = dtype in (np.float64, np.float32) and dtype.isnative and not fortran
+        if not is_ready or math.prod(shape) * dtype.itemsize != length - start or 0 in shape:
+            file.seek(0)
+            return _as_real(source, _read_array(source, file, length, name), name)
+    mapped = np.memmap(path, dtype, "r", start, shape)
+    _refuse_not_finite(source, mapped, name)
+    return mapped
 
 
 def read_npz(source: Source, file: BinaryIO) -> Data:
@@ -381,6 +417,12 @@ def _as_real(source: Source, values: Array, name: str) -> Array:
     """Convert to float64 in C order, with a copy only where needed; refuse NaN and infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
         array = np.require(values, np.float64, ("C_CONTIGUOUS", "ALIGNED"))
+    _refuse_not_finite(source, array, name)
+    return array
+
+
+def _refuse_not_finite(source: Source, array: Array, name: str) -> None:
+    """Refuse NaN and infinity; NaN only where it does not mean that a number is missing."""
     wrong = find_not_finite(array)
     if source.keep_missing:
         wrong = wrong[np.isinf(array.flat[wrong])]
@@ -390,7 +432,6 @@ def _as_real(source: Source, values: Array, name: str) -> Array:
             f"{name}[{place}] is {array.flat[wrong[0]]}: only finite numbers are read",
             kind="" if np.isinf(array.flat[wrong[0]]) else f"missing{' label' * (name == 'y')}",
         )
-    return array
 
 
 def _make_csr(source: Source, data: Array, indices: Array, indptr: Array, shape: Array) -> Any:

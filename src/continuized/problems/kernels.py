@@ -21,15 +21,25 @@ import numpy as np
 
 from continuized.problems import quadratic
 from continuized.problems.base import Array, Compiled, pack
-from continuized.problems.losses import LOGISTIC, compile_losses, loss_by_tail, slope_by_tail, tail
+from continuized.problems.losses import (
+    LOGISTIC,
+    compile_losses,
+    loss_by_tail,
+    losses_in_numpy,
+    slope_by_tail,
+    tail,
+)
 from continuized.problems.quadratic import half_square, linear_slope
 from continuized.support import threads
 from continuized.support.jit import (
+    HAS_NUMBA,
     UNCOUNTED,
     compile_formulas,
     gradient_type,
+    in_numpy,
     jit,
     jit_uncounted,
+    njit,
     scratch,
     uncounted,
     value_type,
@@ -131,9 +141,32 @@ def take_losses(kind, y, weights, bias, slopes, want_value):
 compile_formulas(take_losses, forceinline=True, **UNCOUNTED)
 
 
+def _mean_in_numpy(X, vector, w, out, first, last, want_value, want_slope):
+    from scipy.sparse import csr_array
+
+    n = count_rows(vector)
+    kind, l2, intercept = vector[:3]
+    y, weights = vector[3 + first : 3 + last], vector[3 + n + first : 3 + n + last]
+    d = w.size - int(intercept != 0.0)
+    if isinstance(X, tuple):
+        values, indptr, indices = X
+        X = csr_array((values, indices, indptr), shape=(n, d))
+    rows = X if (first, last) == (0, n) else X[first:last]
+    losses, slopes = losses_in_numpy(kind, rows @ w[:d] + w[d:].sum(), y)
+    total, slopes = float(weights @ losses) / n, weights * slopes
+    if want_slope:
+        out[:d], out[d:] = slopes @ rows / n, slopes.sum() / n
+    if first == 0:
+        total += 0.5 * l2 * float(np.vdot(w[:d], w[:d]))
+        if want_slope:
+            out[:d] += l2 * w[:d]
+    return total
+
+
 def make_mean(predict, add_rows):
     """Make the function that takes the mean over rows, dense or sparse."""
 
+    @in_numpy(_mean_in_numpy)
     def mean(X, vector, w, out, first, last, want_value, want_slope):
         """Write the part of the gradient that is due to rows first, ..., last - 1, and return that
         of f: their share in the mean over all rows, and the penalty where they are the first.
@@ -245,8 +278,10 @@ def _compile_functions(kind: str, char: str) -> tuple[Any, Any]:
     return jit(grad, types[0], **UNCOUNTED), jit(fun, types[1], **UNCOUNTED)
 
 
-def compile_problem(kind: str, data: tuple[Array, ...]) -> Compiled:
-    """Make a problem of one of the kinds above, with these data."""
+def compile_problem(kind: str, data: tuple[Array, ...]) -> Compiled | None:
+    """Make a problem of one of the kinds above, with these data; None without Numba."""
+    if not HAS_NUMBA:
+        return None
     asked = kind if kind in QUESTIONS else ""
     return Compiled(*_compile_functions(kind, data[0].dtype.char), data, asked)
 
@@ -302,7 +337,6 @@ def questions(kind: str) -> Questions:
 
 def compile_user(grad: Any, fun: Any, dtype: Any) -> Compiled:
     """Make a problem of the user's own Numba g(x, out) and, if it is compiled, f(x)."""
-    import numba
 
     def grad_without_data(x, out, data):
         grad(x, out)
@@ -312,8 +346,8 @@ def compile_user(grad: Any, fun: Any, dtype: Any) -> Compiled:
 
     compiled_fun = None
     if fun is not None:
-        compiled_fun = numba.njit(value_type(dtype), nogil=True)(fun_without_data)
-    compiled_grad = numba.njit(gradient_type(dtype), nogil=True)(grad_without_data)
+        compiled_fun = njit(value_type(dtype), nogil=True)(fun_without_data)
+    compiled_grad = njit(gradient_type(dtype), nogil=True)(grad_without_data)
     return Compiled(compiled_grad, compiled_fun, pack(dtype=dtype))
 
 

@@ -10,6 +10,8 @@ import math
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 SQUARED, LOGISTIC = 0.0, 1.0  # as they stand in a compiled problem's data
 SOFTMAX = 2.0  # of several predictions: never compiled
 POISSON = 3.0
@@ -117,6 +119,22 @@ def slope_by_tail(kind: float, prediction: float, y: float, e: float) -> float:
 def logistic_second_slope(e: Any) -> Any:
     """The second derivative of the logistic loss, where e = tail(LOGISTIC, p, y) is at hand."""
     return e / (1.0 + e) ** 2
+
+
+def losses_in_numpy(kind: float, p: Any, y: Any) -> tuple[Any, Any]:
+    """Return the losses of many predictions and their slopes, as arrays."""
+    if kind == SQUARED:
+        return 0.5 * (p - y) ** 2, p - y
+    if kind == LOGISTIC:
+        e = np.exp(-np.abs(y * p))
+        slopes = -y * np.where(y * p > 0.0, e, 1.0) / (1.0 + e)
+        return np.maximum(-y * p, 0.0) + np.log1p(e), slopes
+    if kind == POISSON:
+        e = np.exp(p)
+        return e - y * p, e - y
+    size = np.abs(p - y)
+    inside = np.minimum(size, -kind)
+    return inside * (size - 0.5 * inside), np.clip(p - y, kind, -kind)
 
 
 FORMULAS = (tail, huber, loss_by_tail, loss, slope_by_tail, loss_slope, logistic_second_slope)

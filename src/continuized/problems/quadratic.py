@@ -105,7 +105,7 @@ class Quadratic(Problem):
         """Tell whether all eigenvalues lie between mu and L."""
         return bool(self.L <= L and np.all(self.eigenvalues >= mu))
 
-    def compile(self, dtype: Any = np.float64) -> Compiled:
+    def compile(self, dtype: Any = np.float64) -> Compiled | None:
         """Compile the problem for compiled loops."""
         from continuized.problems.kernels import compile_problem
 

@@ -77,13 +77,13 @@ class _Quasar(Problem):
         """Return f(x) and its gradient."""
         return self.fun(x), self.grad(x)
 
-    def compile(self, dtype: Any = np.float64) -> Compiled:
+    def compile(self, dtype: Any = np.float64) -> Compiled | None:
         """Compile the problem for compiled loops."""
-        from numba import njit
-
         from continuized.problems.kernels import compile_user
-        from continuized.support.jit import compile_formulas
+        from continuized.support.jit import HAS_NUMBA, compile_formulas, njit
 
+        if not HAS_NUMBA:
+            return None
         char = np.dtype(dtype).char
         if char not in self._compiled:
             compile_formulas(*FORMULAS)
@@ -145,7 +145,7 @@ class Charbonnier(_Quasar):
                 total += (x[i] - star[i]) ** 2
             return total
 
-        from numba import njit
+        from continuized.support.jit import njit
 
         squared = njit(square)
 

@@ -6,14 +6,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from continuized.problems.base import Array
 from continuized.process import flow, methods, parameters
 from continuized.process.clock import Events
 from continuized.process.coefficients import CARRY, COEFFICIENTS, Rule
 from continuized.process.methods import Method
-from continuized.support.jit import compile_formulas, is_ours, jit, matrix, vector
+from continuized.support.jit import compile_formulas, is_ours, jit, matrix, types, vector
 
 compile_formulas(*parameters.FORMULAS, *flow.FORMULAS, *methods.FORMULAS, exactly=True)
 

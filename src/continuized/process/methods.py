@@ -386,41 +386,59 @@ METHODS: dict[str, Callable[..., Method]] = {
 }
 
 
+class _Constant:
+    """A function of t that is the same for all t."""
+
+    def __init__(self, value: float) -> None:
+        self._value = value
+
+    def __call__(self, t: float) -> float:
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"{self._value:.6g}"
+
+
 @dataclass(frozen=True)
 class CustomContinuized(Method):
-    """The process with the user's own eta, eta', gamma, gamma', callables of t.
+    """The process with the user's own eta, eta', gamma, gamma': functions of t, or numbers.
 
     The flow is integrated numerically, to about 1e-13 where eta and eta' are smooth.  An
     infinite eta(0) means that x joins z at once, as with eta = 2/t.  No theorem is claimed for
     it.  L and mu, if given, are only watched for witnesses against them.  Raises TypeError where
-    one of the four, eta, eta_prime, gamma and gamma_prime, is not callable.
+    one of the four, eta, eta_prime, gamma and gamma_prime, is neither, ValueError where it is a
+    number that is not finite.
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
     >>> method = cz.CustomContinuized(
-    ...     eta=lambda t: 0.3,
-    ...     eta_prime=lambda t: 0.3,
-    ...     gamma=lambda t: 1.0,
-    ...     gamma_prime=lambda t: 3.0,
+    ...     eta=lambda t: 0.3, eta_prime=0.3, gamma=1.0, gamma_prime=3.0
     ... )
     >>> cz.minimize(p, [0.0, 0.0], method=method, tol=1e-6, rng=0).success
     True
+    >>> method.gamma_prime(5.0)
+    3.0
     """
 
     __repr__ = show_line
 
-    eta: Callable[[float], float]
-    eta_prime: Callable[[float], float]
-    gamma: Callable[[float], float]
-    gamma_prime: Callable[[float], float]
+    eta: Any
+    eta_prime: Any
+    gamma: Any
+    gamma_prime: Any
     L: float = math.nan
     mu: float = 0.0
     name: ClassVar[str] = "custom"
 
     def __post_init__(self) -> None:
         for name in ("eta", "eta_prime", "gamma", "gamma_prime"):
-            check.function(getattr(self, name), name, "a function of t")
-        if not (isinstance(self.L, float) and math.isnan(self.L)):
+            given = getattr(self, name)
+            if check.is_real(given):
+                object.__setattr__(self, name, _Constant(check.real(given, name)))
+            else:
+                check.function(given, name, "a function of t, or a number")
+        L: Any = self.L  # whatever was given
+        if not (isinstance(L, float) and math.isnan(L)):
             check_constants(self.L, self.mu)
 
     def clock(self, rng: Seed = None) -> clocks.Clock:

@@ -21,6 +21,7 @@ import numpy as np
 
 from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
+from continuized.problems.regression.interface import Regression
 from continuized.problems.regression.linear import Linear
 from continuized.process.composite import Composite
 from continuized.process.methods import Continuized
@@ -285,14 +286,14 @@ def _largest_of_blocks(problem: Problem, shape: tuple[int, ...]) -> float | None
     rows = shape[0] if len(shape) == 2 else 1
     if isinstance(problem, Quadratic):
         return problem.L
-    if not isinstance(problem, Linear) or problem.classes > 1:
+    if not isinstance(problem, Regression) or problem.classes > 1:
         return None
     if not math.isfinite(getattr(problem, "curvature", math.inf)):
         return None
     diagonal = np.asarray(problem.coordinate_L)
     if rows == 1:
         return float(diagonal.max(initial=0.0)) * ABOVE
-    if diagonal.size > MOST_COLUMNS:
+    if diagonal.size > MOST_COLUMNS or not isinstance(problem, Linear):
         return float(diagonal.reshape(rows, -1).max(axis=1).sum()) * ABOVE
     sampled = problem.sample_rows(slice(None))
     H = problem.curvature * (sampled.T @ sampled) / sampled.shape[0]

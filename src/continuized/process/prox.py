@@ -1,4 +1,5 @@
-"""Proximal steps, for f + h with f smooth and h simple: prox(v, s) = argmin h(x) + |x - v|^2/(2s).
+"""Proximal steps, for f + psi with f smooth and psi simple:
+prox(v, s) = argmin psi(x) + |x - v|^2 / (2s).
 
 What an event does with them where L is known stands in `composite`, with its theorem.
 """
@@ -41,7 +42,7 @@ __all__ = [
 class Prox(Protocol):
     """A simple function: its proximal step, and its value (infinite outside its domain).
 
-    One of your own, h(x) = |x|^2 / 2:
+    One of your own, psi(x) = |x|^2 / 2:
 
     >>> class Half:
     ...     def __call__(self, v, step):
@@ -55,11 +56,11 @@ class Prox(Protocol):
     """
 
     def __call__(self, v: Array, step: float) -> Array:
-        """argmin over x of h(x) + |x - v|^2 / (2 step)."""
+        """argmin over x of psi(x) + |x - v|^2 / (2 step)."""
         ...
 
     def value(self, x: Array) -> float:
-        """Return h(x)."""
+        """Return psi(x)."""
         ...
 
 
@@ -119,7 +120,7 @@ FORMULAS = (clip, entry_step, entry_penalty, entry_value, longest_hidden, is_mos
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Separable(ShapedProx):
-    """h(x) = sum_i l1_i |x_i| + l2_i/2 x_i^2 for low <= x <= high; otherwise h(x) is infinite.
+    """psi(x) = sum_i l1_i |x_i| + l2_i/2 x_i^2 for low <= x <= high; otherwise psi(x) is infinite.
 
     Each of the four is a number, or an array with one for each entry of x: a weight of 0 leaves an
     entry alone, such as an intercept.  `entry_step` and `entry_value` are the step and the value
@@ -179,7 +180,7 @@ class Separable(ShapedProx):
             return float(entry_value(x, self.l1, self.l2, low, high).sum())
 
     def values(self, points: Array) -> Array:
-        """h at each of points[0], points[1], ..."""
+        """psi at each of points[0], points[1], ..."""
         with np.errstate(over="ignore"):
             low, high = (np.asarray(bound, points.dtype) for bound in (self.low, self.high))
             parts = entry_value(points, self.l1, self.l2, low, high)
@@ -205,7 +206,7 @@ class Separable(ShapedProx):
 
 
 class L1(Separable):
-    """h(x) = sum weight_i |x_i|; the weight is a finite number >= 0, or one for each entry of x.
+    """psi(x) = sum weight_i |x_i|; the weight is a finite number >= 0, or one for each entry of x.
 
     >>> L1(1.0)(np.array([3.0, -0.5]), 1.0).tolist()
     [2.0, 0.0]
@@ -223,7 +224,7 @@ class L1(Separable):
 
 
 class ElasticNet(Separable):
-    """h(x) = sum l1_i |x_i| + l2_i/2 x_i^2; finite numbers >= 0, or one for each entry of x.
+    """psi(x) = sum l1_i |x_i| + l2_i/2 x_i^2; finite numbers >= 0, or one for each entry of x.
 
     scikit-learn's alpha and l1_ratio are l1 = alpha l1_ratio and l2 = alpha (1 - l1_ratio).
 
@@ -238,7 +239,7 @@ class ElasticNet(Separable):
 
 
 class Box(Separable):
-    """low <= x <= high, numbers or arrays; otherwise h(x) is infinite.
+    """low <= x <= high, numbers or arrays; otherwise psi(x) is infinite.
 
     Raises TypeError where they are not real, ValueError where no number lies between them.
 
@@ -255,7 +256,7 @@ class Box(Separable):
 
 
 class NonNegative(Separable):
-    """x >= 0, and h(x) = sum weight_i x_i there; the weight is a finite number >= 0, or one for
+    """x >= 0, and psi(x) = sum weight_i x_i there; the weight is a finite number >= 0, or one for
     each entry of x.
 
     >>> import numpy as np
@@ -347,7 +348,7 @@ class Simplex(Prox):
 
 @dataclass(frozen=True)
 class L1Ball(Prox):
-    """sum |x_i| <= radius, a finite number > 0; otherwise h(x) is infinite.
+    """sum |x_i| <= radius, a finite number > 0; otherwise psi(x) is infinite.
 
     >>> L1Ball(2.0)(np.array([3.0, -2.0]), 1.0).tolist()
     [1.5, -0.5]
@@ -373,7 +374,7 @@ class L1Ball(Prox):
 
 @dataclass(frozen=True)
 class L2Ball(Prox):
-    """|x| <= radius in the Euclidean norm, a finite number > 0; otherwise h(x) is infinite.
+    """|x| <= radius in the Euclidean norm, a finite number > 0; otherwise psi(x) is infinite.
 
     >>> L2Ball(1.0)(np.array([3.0, -4.0]), 1.0).tolist()
     [0.6, -0.8]
@@ -394,7 +395,7 @@ class L2Ball(Prox):
 
 @dataclass(frozen=True, eq=False)
 class Hyperplane(ShapedProx):
-    """<normal, x> = offset, normal an array of the shape of x; otherwise h(x) is infinite.
+    """<normal, x> = offset, normal an array of the shape of x; otherwise psi(x) is infinite.
 
     Raises TypeError where they are not real, ValueError where they are not finite, or normal is 0.
 
@@ -448,7 +449,7 @@ class Hyperplane(ShapedProx):
 
 
 class Halfspace(Hyperplane):
-    """<normal, x> <= offset, normal an array of the shape of x; otherwise h(x) is infinite.
+    """<normal, x> <= offset, normal an array of the shape of x; otherwise psi(x) is infinite.
 
     Raises TypeError where they are not real, ValueError where they are not finite, or normal is 0.
 
@@ -467,7 +468,7 @@ class Halfspace(Hyperplane):
 
 @dataclass(frozen=True, eq=False)
 class GroupLasso(ShapedProx):
-    """h(x) = sum_g weight_g |x_g|, of the Euclidean norms of groups of entries.
+    """psi(x) = sum_g weight_g |x_g|, of the Euclidean norms of groups of entries.
 
     groups: an array of the shape of x, of labels: entries with the same label are a group.  By
     default the rows of a matrix x (for softmax regression: the coefficients of a feature).
@@ -544,7 +545,7 @@ class GroupLasso(ShapedProx):
 
 @dataclass(frozen=True)
 class NuclearNorm(ShapedProx):
-    """h(x) = weight times the sum of the singular values of a matrix x; a finite number >= 0.
+    """psi(x) = weight times the sum of the singular values of a matrix x; a finite number >= 0.
 
     >>> NuclearNorm(1.0)(np.array([[0.0, 3.0], [0.5, 0.0]]), 1.0).round(12).tolist()
     [[0.0, 2.0], [0.0, 0.0]]
@@ -579,7 +580,7 @@ class NuclearNorm(ShapedProx):
 
 @dataclass(frozen=True)
 class _UserProx(Prox):
-    """The user's prox(v, step); h itself is not known, so that f alone is reported."""
+    """The user's prox(v, step); psi itself is not known, so that f alone is reported."""
 
     function: Callable[[Array, float], Any]
     value_is_known: ClassVar[bool] = False
@@ -604,7 +605,7 @@ def proximal_step(prox: Prox, v: Array, step: float) -> Array:
 
 
 def nearest_in_domain(prox: Prox, x: Array) -> Array:
-    """Return the point of the domain of h that is nearest to x: where a tiny step leads.
+    """Return the point of the domain of psi that is nearest to x: where a tiny step leads.
 
     >>> nearest_in_domain(Box(0.0, 1.0), np.array([-3.0, 0.5])).tolist()
     [0.0, 0.5]
@@ -620,7 +621,7 @@ def mapping_norm(prox: Prox, y: Array, g: Array, gamma: float, x: Array | None =
 
     Far away, or with a small gamma, a step of length gamma is lost in rounding, whatever the
     gradient is: then it becomes longer, but no longer than it must, for a long one reaches the
-    least value of h, wherever it began.
+    least value of psi, wherever it began.
 
     >>> mapping_norm(L1(0.5), np.array([2.0]), np.array([2.0]), 1.0)
     2.0
@@ -640,9 +641,10 @@ def _finite_norm(v: Array) -> float:
 
 
 def value_after_step(prox: Prox, f: float, g: Array, move: Array, x: Array, step: float) -> float:
-    """f + h at x, after a move, from f and g before it: f + <g, move> + |move|^2 / (2 step) + h(x).
+    """f + psi at x, after a move, from f and g before it:
+    f + <g, move> + |move|^2 / (2 step) + psi(x).
 
-    prox is that of h.  An upper bound where 1 / step is at least L, otherwise an estimate.
+    prox is that of psi.  An upper bound where 1 / step is at least L, otherwise an estimate.
 
     >>> x, g, step = np.array([1.0]), np.array([1.0]), 1.0  # f = x^2 / 2, L = 1
     >>> x_plus = proximal_step(L1(0.5), x - step * g, step)

@@ -11,7 +11,7 @@ import numpy as np
 
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import LOGISTIC, SQUARED
-from continuized.problems.regression.linear import Linear
+from continuized.problems.regression.interface import Regression
 from continuized.process import clock as clocks
 from continuized.process.composite import Composite
 from continuized.process.methods import METHODS, Continuized, GradientDescent, Method
@@ -21,7 +21,7 @@ from continuized.process.prox import Separable, check_prox
 from continuized.process.random_streams import Root
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Callback
-from continuized.solver.metric import Identity, best_kind, density, given_metric, make_factory
+from continuized.solver.metric import Identity, best_kind, given_metric, make_factory
 from continuized.solver.steppers.adaptive import AdaptiveOptions
 from continuized.support import validation as check
 
@@ -187,12 +187,12 @@ def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any,
     """
     if metric is not None or asked:
         return "continuized", metric, 'Full gradients (method="continuized"), as the options ask.'
-    if not isinstance(problem, Linear):
+    if not isinstance(problem, Regression):
         return "continuized", None, REASON_KNOWN_L if problem.L is not None else REASON_UNKNOWN_L
-    n, d = len(problem.y), problem.variables
+    n, d = problem.row_count, problem.variables
     kind = best_kind(problem)
     wide = d > FEW and n < d and kind != "diag"
-    has_dual = problem.is_plain and problem.loss in (SQUARED, LOGISTIC)
+    has_dual = problem.is_here and problem.is_plain and problem.loss in (SQUARED, LOGISTIC)
     if wide and has_dual and _dual_is_well_conditioned(problem):
         # Imported here: no other run of `minimize` needs the marked methods.
         from continuized.marked.dual import DualCoordinate
@@ -203,7 +203,7 @@ def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any,
         "gram": f"the Hessian of {problem.dim} variables is cheap to factorise",
         "rows": f"the Hessian is cheap to factorise in the space of its {n} rows",
         "blocks": f"of the Hessian of {problem.dim} variables, blocks are cheap to factorise",
-        "diag": f"only {density(problem.X):.2g} of X is not zero, and its Hessian nearly diagonal",
+        "diag": f"only {problem.density:.2g} of X is not zero, and its Hessian nearly diagonal",
         "nystrom": f"{problem.dim} variables are too many to factorise the Hessian",
     }[kind]
     return "continuized", kind, f'Full gradients with metric="{kind}": {reason}.'
@@ -219,7 +219,7 @@ def add_support(
     prox = options.prox
     if not (isinstance(prox, Separable) and np.any(np.asarray(prox.l1) > 0.0)):
         return options, why
-    if not (isinstance(problem, Linear) and problem.classes == 1):
+    if not (isinstance(problem, Regression) and problem.classes == 1):
         return options, why
     from continuized.solver.sparse_newton import SupportSolver
 

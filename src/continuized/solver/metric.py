@@ -35,6 +35,7 @@ import numpy as np
 
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SOFTMAX, SQUARED
+from continuized.problems.regression.linear import count_meetings
 from continuized.process.random_streams import METRICS, Root, child
 from continuized.support import threads
 from continuized.support import validation as check
@@ -64,6 +65,7 @@ LEAST_L2 = 1e-9  # of the trace of the Hessian
 BLOCK = 2**22  # entries of scaled rows that are made at once
 BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the data
 SPARSE_SLOWER = 3.0  # an entry of a sparse row, than one of a dense row
+SMALL_FACTOR = 200  # variables of a matrix that is factored without LAPACK
 SMALL_WORK = 1e6  # flops, which BLAS does on one thread anyway
 STEP = 1e6  # flops in the time that a step takes besides its gradient
 PART = 0.15  # of the cost of a whole Hessian of several classes, after which it is made
@@ -73,6 +75,7 @@ LEAST_STEPS = {"gram": 3, "rows": 1, "blocks": 7, "nystrom": 30, "secant": 20}
 CHEAP = 2.0  # steps: for so little a whole Hessian is made from all rows
 NEWTON = 6.0  # steps with whole Hessians take a run to its end
 MOST_CHANGES = 10  # that a secant metric remembers
+NOT_DEFINITE = "a metric must be positive definite; add to its diagonal"
 
 
 class Metric(Protocol):
@@ -181,16 +184,30 @@ class Dense(_Named):
 
 
 def factor(P: Array) -> Array:
-    """Factor P by LAPACK: the lower triangle is Cholesky's factor, the upper one still that of P.
+    """Factor P: the lower triangle is Cholesky's factor, the upper one still that of P.
+
+    A large one by LAPACK, whose threads would wait for each other longer than a small one takes.
 
     Raises ValueError where P is not definite.
     """
+    from continuized.solver.kernels.gram import factor_cholesky
+    from continuized.support.jit import HAS_NUMBA
+
+    if not HAS_NUMBA:
+        try:
+            return np.tril(np.linalg.cholesky(P)) + np.triu(P, 1)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(NOT_DEFINITE) from error
     half = np.array(P, dtype=np.float64, order="C")
+    if len(half) <= SMALL_FACTOR:
+        if not factor_cholesky(half):
+            raise ValueError(NOT_DEFINITE)
+        return half
     n, stride, info = (ctypes.c_int(value) for value in (len(half), max(len(half), 1), 0))
     places = ctypes.byref(n), half.ctypes.data, ctypes.byref(stride), ctypes.byref(info)
     _find_lapack("dpotrf")(b"U", *places)  # LAPACK counts by columns: its upper is our lower
     if info.value:
-        raise ValueError("a metric must be positive definite; add to its diagonal")
+        raise ValueError(NOT_DEFINITE)
     return half
 
 
@@ -398,8 +415,8 @@ class MetricFactory:
     def patience(self) -> float:
         """How many steps in a secant metric cost as much as a run with whole Hessians."""
         p = self.problem
-        whole = max(1.0, len(p.y) / _sample_size(p, p.dim))
-        return max(LEAST_STEPS["secant"], NEWTON * whole * self.cost["gram"])
+        whole = max(1.0, p.row_count / _sample_size(p, p.dim))
+        return max(LEAST_STEPS["secant"], NEWTON * float(whole) * self.cost["gram"])
 
     def sharpen(self, at: Array) -> Metric | None:
         """Make the whole Hessian at the end of a run, where it costs little."""
@@ -438,12 +455,12 @@ class MetricFactory:
     def cost(self) -> dict[str, float]:
         """How many steps cost as much as making a metric of a kind."""
         p = self.problem
-        gradient = 4.0 * p.X.size * p.classes * (SPARSE_SLOWER if p.is_sparse else 1.0)
+        gradient = 4.0 * p.entry_count * p.classes * (SPARSE_SLOWER if p.is_sparse else 1.0)
         work = {
             "gram": self._gram_work(p.dim),
             "blocks": self._gram_work(p.variables) * p.classes,
             "nystrom": self._sketch_work(),
-            "rows": float(len(p.y)) ** 3 / 3.0 / BLAS_QUICKER,
+            "rows": float(p.row_count) ** 3 / 3.0 / BLAS_QUICKER,
         }
         return {kind: each / (gradient + STEP) for kind, each in work.items()}
 
@@ -457,12 +474,12 @@ class MetricFactory:
         p, inverse = self.problem, 2.0 * float(size) ** 3 / BLAS_QUICKER
         m = _sample_size(p, size)
         if p.is_sparse:
-            meetings = _meetings(p.X) * (size / p.variables) ** 2
-            return float(meetings * m / len(p.y) + inverse)
+            meetings = p.meetings * (size / p.variables) ** 2
+            return float(meetings * m / p.row_count + inverse)
         return float(m * float(size) ** 2 / BLAS_QUICKER + inverse)
 
     def _sketch_work(self) -> float:
-        m = float(min(SAMPLE * RANK, len(self.problem.y)))
+        m = float(min(SAMPLE * RANK, self.problem.row_count))
         small = min(m, float(self.problem.dim))
         return float((m * self.problem.dim * small + 10.0 * small**3) / BLAS_QUICKER)
 
@@ -480,7 +497,7 @@ class MetricFactory:
         elif kind == "nystrom":
             work = self._sketch_work()
         elif kind == "rows":
-            work = float(len(p.y)) ** 2 * (p.dim + len(p.y))
+            work = float(p.row_count) ** 2 * (p.dim + p.row_count)
         return interruptible(work, self._build, w, number, kind, work)
 
     def _build(self, w: Array, number: int, kind: str, work: float) -> Metric:
@@ -490,7 +507,7 @@ class MetricFactory:
         # For little work, the switch itself would take longer.
         with nullcontext() if work < SMALL_WORK else threads.blas_on_one_thread():
             if kind == "rows":
-                q = p.curvatures(w, slice(None)) / len(p.y)
+                q = p.curvatures(w, slice(None)) / p.row_count
                 roots = np.sqrt(q if p.shares is None else q * p.shares)
                 return RowSpace(p.X, roots, p.l2, p.intercept, self.row_products)
             if kind == "gram" and _is_whole(p):
@@ -521,6 +538,11 @@ def make_factory(kind: Any, problem: Problem, root: Root, learns: bool = False) 
             'metric="rows" is for regressions of one output and l2 > 0, by which it divides; use '
             'metric="gram"'
         )
+    if kind == "rows" and not regression.is_here:
+        raise ValueError(
+            'metric="rows" is made of all rows in one place, but these are in several processes; '
+            'use metric="auto"'
+        )
     kind = best_kind(problem) if kind == "auto" else kind
     # Of one class, the Hessian is one block.
     one = kind == "blocks" and regression.classes == 1
@@ -538,17 +560,7 @@ def best_kind(problem: Any) -> str:
         return "gram"
     if problem.variables * problem.dim <= MOST_GRAM**2:
         return "blocks"
-    return "diag" if density(problem.X) <= SPARSE else "nystrom"
-
-
-def density(X: Any) -> float:
-    """Return the share of the entries of X that are held."""
-    return float(X.size / max(X.shape[0] * X.shape[1], 1))
-
-
-def _meetings(X: Any) -> float:
-    """The products x_ij x_ik that a sparse X has."""
-    return float((np.diff(X.indptr).astype(np.float64) ** 2).sum())
+    return "diag" if problem.density <= SPARSE else "nystrom"
 
 
 def _sample_size(p: Any, size: int) -> int:
@@ -557,17 +569,17 @@ def _sample_size(p: Any, size: int) -> int:
 
     Sparse columns are not all seen by a sample, and a direction that it misses has L large.
     """
-    n, some = len(p.y), SAMPLE * int(size)
+    n, some = int(p.row_count), SAMPLE * int(size)
     dense = n * float(size) ** 2 / BLAS_QUICKER
-    cheap = dense <= CHEAP * (4.0 * p.X.size + STEP) or (p.loss == SQUARED and size <= FEW)
-    if (cheap and not p.is_sparse) or (p.is_sparse and _meetings(p.X) <= 100.0 * p.X.nnz):
+    cheap = dense <= CHEAP * (4.0 * p.entry_count + STEP) or (p.loss == SQUARED and size <= FEW)
+    if (cheap and not p.is_sparse) or (p.is_sparse and p.meetings <= 100.0 * p.entry_count):
         return n
     return min(n, some)
 
 
 def _sample(p: Any, m: int, rng: np.random.Generator) -> Any:
     """The numbers of m rows in their order, or all of them."""
-    n = len(p.y)
+    n = p.row_count
     return slice(None) if m >= n else np.sort(rng.choice(n, m, replace=False))
 
 
@@ -586,7 +598,7 @@ def _floor(p: Any) -> Array:
 
 def _penalty(p: Any) -> Array:
     """The penalty of each variable of a class: no intercept has one."""
-    return np.where(np.arange(p.variables) < p.X.shape[1], p.l2, 0.0)
+    return np.where(np.arange(p.variables) < p.column_count, p.l2, 0.0)
 
 
 def _unseen(p: Any) -> Array:
@@ -599,18 +611,18 @@ def _is_wide(p: Any) -> bool:
     """Tell whether the space of the rows is the smaller one, and cheap, and the penalty large
     enough to divide by: what is lost in the difference of `RowSpace` is eps times the Hessian over
     it."""
-    n = float(len(p.y))
-    if p.loss == SOFTMAX or n >= p.dim or n > MOST_GRAM:
+    n = float(p.row_count)
+    if not p.is_here or p.loss == SOFTMAX or n >= p.dim or n > MOST_GRAM:
         return False
     work = (n * n * p.dim + NEWTON * n**3 / 3.0) / BLAS_QUICKER
-    is_cheap = p.loss == SQUARED or work <= MOST_ROWS * (4.0 * p.X.size + STEP)
+    is_cheap = p.loss == SQUARED or work <= MOST_ROWS * (4.0 * p.entry_count + STEP)
     return is_cheap and bool(p.l2 > LEAST_L2 * float(p.column_scales.sum()))
 
 
 def _is_whole(p: Any) -> bool:
     """Tell whether a dense Hessian of one output is made from all rows."""
     is_single = p.loss != SOFTMAX and not p.is_sparse
-    return is_single and bool(_sample_size(p, p.dim) == len(p.y))
+    return is_single and bool(_sample_size(p, p.dim) == p.row_count)
 
 
 def _add_floor(p: Any, P: Array) -> Array:
@@ -622,17 +634,22 @@ def _add_floor(p: Any, P: Array) -> Array:
 
 def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
     """The Hessian, its losses from a sample of rows."""
-    index = _sample(p, _sample_size(p, p.dim), rng)
-    rows, q = p.sample_curvatures(w, index)
-    if q.ndim == 1:
-        P = _gram(rows, np.sqrt(q / len(q))[:, None])
-    else:
-        P = _add_diagonals(-_gram(rows, q / math.sqrt(len(q))), p.classes)
+    m = _sample_size(p, p.dim)
+    P = p.sum_over_rows(sum_curvatures, w, m, index=_sample(p, m, rng))
+    if p.loss == SOFTMAX:
+        P = _add_diagonals(-P, p.classes)
         each = np.arange(p.variables)
         tensor = P.reshape(p.variables, p.classes, p.variables, p.classes)
         tensor[each, :, each, :] += (_unseen(p) / p.classes)[:, None, None]
     P[np.diag_indices(len(P))] += np.repeat(_penalty(p) + _floor(p), p.classes)
     return np.asarray(P)
+
+
+def sum_curvatures(p: Any, index: Any, w: Array, m: int) -> Array:
+    """The part of these rows in the mean of q_i s_i s_i^T over m rows; with several classes, that
+    of (s_i x q_i)(s_i x q_i)^T."""
+    rows, q = p.sample_curvatures(w, index)
+    return _gram(rows, np.sqrt(q / m)[:, None] if q.ndim == 1 else q / math.sqrt(m))
 
 
 def _add_diagonals(P: Array, classes: int) -> Array:
@@ -650,18 +667,30 @@ def _add_diagonals(P: Array, classes: int) -> Array:
 
 def blocks(p: Any, w: Array, rng: np.random.Generator) -> Metric:
     """The blocks of the Hessian along the directions in which the mean of the C_i is diagonal."""
-    index = _sample(p, _sample_size(p, p.variables), rng)
-    rows, q = p.sample_curvatures(w, index)
-    mean = (np.diag(q.sum(axis=0)) - q.T @ q) / len(q)
+    m = _sample_size(p, p.variables)
+    index = _sample(p, m, rng)
+    mean = p.sum_over_rows(sum_class_curvatures, w, index=index) / m
     # Shifted, the last is (1, ..., 1), along which every C_i is zero.
     directions = np.linalg.eigh(mean + 1.0 / p.classes)[1]
-    slopes = np.maximum(q @ directions**2 - (q @ directions) ** 2, 0.0)
     diagonal, metrics = _penalty(p) + _floor(p), []
-    for k in range(p.classes - 1):
-        P = _gram(rows, np.sqrt(slopes[:, k] / len(q))[:, None])
+    for P in p.sum_over_rows(sum_blocks, w, directions, m, index=index):
         P[np.diag_indices(len(P))] += diagonal
         metrics.append(Dense.of(P))
     return Blocks(directions, [*metrics, Diagonal(diagonal + _unseen(p))])
+
+
+def sum_class_curvatures(p: Any, index: Any, w: Array) -> Array:
+    """The sum of the C_i of these rows."""
+    q = p.curvatures(w, index)
+    return np.asarray(np.diag(q.sum(axis=0)) - q.T @ q)
+
+
+def sum_blocks(p: Any, index: Any, w: Array, directions: Array, m: int) -> Array:
+    """The part of these rows in the mean of <u_k, C_i u_k> s_i s_i^T over m rows, for all
+    directions u_k but the last."""
+    rows, q = p.sample_curvatures(w, index)
+    slopes = np.maximum(q @ directions**2 - (q @ directions) ** 2, 0.0)
+    return np.stack([_gram(rows, np.sqrt(each / m)[:, None]) for each in slopes.T[:-1]])
 
 
 def _outer(rows: Any, factors: Array) -> Any:
@@ -703,7 +732,7 @@ def _sparse_gram(X: Any) -> Array:
     from continuized.solver.kernels.gram import add_sparse_gram
 
     n, d = X.shape
-    parts = threads.count() if _meetings(X) > 10.0 * d * d else 1
+    parts = threads.count() if count_meetings(X) > 10.0 * d * d else 1
     cuts = [n * part // parts for part in range(parts + 1)]
     sums = np.zeros((parts, d, d))
     data = X.data.astype(np.float64, copy=False)
@@ -719,7 +748,7 @@ def _sparse_gram(X: Any) -> Array:
 def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Metric:
     """The largest eigenvalues of a sample's Hessian and their directions; elsewhere, the
     smallest of these in place of the rest."""
-    n, d = len(p.y), p.dim
+    n, d = p.row_count, p.dim
     rank = min(RANK, n, d)
     index = _sample(p, min(SAMPLE * rank, n), rng)
     rows, q = p.sample_curvatures(w, index)

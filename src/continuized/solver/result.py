@@ -38,8 +38,8 @@ class Trace(Table):
     """One row per event, row 0 the start: k, the time t = T_k, and fun = f(x_k).
 
     Where L is found on the way, or there is a metric, fun is f where the event asked for a
-    gradient (x_k would cost a further evaluation); with prox, f + h after the event, as
-    estimated from there (`prox.value_after_step`), and where L is known f + h at x_k itself.
+    gradient (x_k would cost a further evaluation); with prox, f + psi after the event, as
+    estimated from there (`prox.value_after_step`), and where L is known f + psi at x_k itself.
 
     Without recording (`record=False`), only the start and the end.  `passes` counts passes over
     the data (events times their cost, over the size of the data); a marked method has one row a

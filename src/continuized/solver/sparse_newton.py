@@ -1,22 +1,21 @@
-"""Sparse regressions: Newton's step on the entries that are not zero, and the duality gap.
+"""Sparse regressions: Newton's step on the entries that are not zero.
 
-With h(x) = sum_i l1_i |x_i| most entries of the minimiser of f + h are zero.  On the others, whose
-signs are known once they have left zero, f + h is smooth, and they are few: Newton's step there
-gives them to rounding, for a squared loss in one step, where a run with proximal steps goes on for
-long.  So a run tries this first and now and then: entries leave zero where that makes f + h fall,
-stop at zero where they would cross it, and a step is taken only if f + h falls.  Whether all is
-done is judged by the run itself, on all entries: a wrong guess of the support costs time only.
+With psi(x) = sum_i l1_i |x_i| most entries of the minimiser of f + psi are zero.  On the others,
+whose signs are known once they have left zero, f + psi is smooth, and they are few: Newton's step
+there gives them to rounding, for a squared loss in one step, where a run with proximal steps goes
+on for long.  So a run tries this first and now and then: entries leave zero where that makes
+f + psi fall, stop at zero where they would cross it, and a step is taken only if f + psi falls.
+Whether all is done is judged by the run itself, on all entries: a wrong guess of the support costs
+time only.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from continuized.marked.penalty import Penalty
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process.prox import Separable, clip
@@ -28,27 +27,23 @@ from continuized.support.threads import interruptible
 MOST_FREE = 3000  # entries that move at once: a larger system is not solved
 LEAST_NEW = 50  # of them may leave zero; as many as are not zero, if that is more
 MOST_STEPS = 100  # of Newton in one try
-LENGTHS = (1.0, 0.5, 0.25, 0.125)  # of a step, until f + h falls
+LENGTHS = (1.0, 0.5, 0.25, 0.125)  # of a step, until f + psi falls
+MOST_PASSES = 30  # of coordinate steps, before Newton's
+ENOUGH = 1e-10  # of f + psi: a pass that gains less is the last
 LEAST_EVENTS = 8  # between two tries
-ROUNDING = 4.0 * math.ulp(1.0)  # of f + h: a smaller fall is not seen
+ROUNDING = 4.0 * math.ulp(1.0)  # of f + psi: a smaller fall is not seen
 RIDGE = 1e-6  # of the diagonal, added where the Hessian is singular
 
 
 class SupportSolver:
     """Newton's steps on the support, for a regression of one output and a separable prox.
 
-    `is_done` tells of an evaluation whether it is exact enough; by default it is where f + h falls
-    no more.
+    A squared loss has one Hessian: coordinate steps on it find most of the support first.
     """
 
-    def __init__(
-        self,
-        problem: Any,
-        prox: Separable,
-        is_done: Callable[[Evaluation], bool] = lambda at: False,
-    ) -> None:
-        self._problem, self._prox, self._is_done = problem, prox, is_done
-        self._constants = [np.broadcast_to(c, problem.dim) for c in prox.constants]
+    def __init__(self, problem: Any, prox: Separable) -> None:
+        self._problem, self._prox = problem, prox
+        self._constants = np.stack([np.broadcast_to(c, problem.dim) for c in prox.constants])
         self._sizes = np.sqrt(np.maximum(problem.column_scales, 1e-300))
         self._seen: Any = np.zeros(0, np.intp)  # the variables of the Hessian that is kept
         self._hessian = np.zeros((0, 0))
@@ -56,8 +51,9 @@ class SupportSolver:
         self.wait = 0.0  # events until the next try
 
     def improve(self, evaluator: Evaluator, at: Evaluation) -> Evaluation | None:
-        """Go to where f + h is smaller, and evaluate f there; None where no step goes there."""
-        found = None
+        """Go to where f + psi is smaller, and evaluate f there; None where no step goes there."""
+        found = self._descend(evaluator, at) if self._problem.loss == SQUARED else None
+        at = at if found is None else found
         for _ in range(MOST_STEPS):
             trial = self._try(evaluator, at, LEAST_NEW)
             if trial is None and self._leaving:  # zero, in vain: the others go alone
@@ -65,20 +61,40 @@ class SupportSolver:
             if trial is None:
                 break
             at = found = trial
-            if self._is_done(at):
-                break
         self.wait = self._find_wait(at.y)
         return found
 
+    def _descend(self, evaluator: Evaluator, at: Evaluation) -> Evaluation | None:
+        """Go along the free entries, in turn, while others leave zero and f + psi falls."""
+        from continuized.solver.kernels.coordinate_passes import descend
+
+        found, value = None, at.f + self._prox.value(at.y)
+        for _ in range(MOST_STEPS):
+            free, _, _ = self._choose_free(at, LEAST_NEW)
+            if self._leaving == 0 or len(free) > MOST_FREE:
+                break
+            H, y = self._find_hessian(at.y, free), at.y.copy()
+            part, slopes = y[free], at.g[free]
+            descend(H, slopes, part, self._constants[:, free], ENOUGH * abs(value), MOST_PASSES)
+            y[free] = part
+            trial = evaluator.evaluate(y)
+            fallen = trial.f + self._prox.value(y)
+            if not fallen < value:
+                break
+            at = found = trial
+            value = fallen
+        return found
+
     def _try(self, evaluator: Evaluator, at: Evaluation, most: int) -> Evaluation | None:
-        """Take one step of Newton in which at most so many entries leave zero, if f + h falls.
+        """Take one step of Newton in which at most so many entries leave zero, if f + psi falls.
 
         What is too small a fall to be seen is one where the slopes become smaller by half.
         """
         free, signs, slopes = self._choose_free(at, most)
         if not 0 < len(free) <= MOST_FREE:
             return None
-        direction = _solve(self._find_hessian(at.y, free), -slopes)
+        H = self._find_hessian(at.y, free)
+        direction = _solve(H + np.diag(self._constants[1][free]), -slopes)
         value = at.f + self._prox.value(at.y)
         if direction is None:
             return None
@@ -114,10 +130,9 @@ class SupportSolver:
         return free, np.where(l1 > 0.0, sign, 0.0)[free], slope[free]
 
     def _find_hessian(self, x: Array, free: Any) -> Array:
-        """Return that of f + h on the free entries; of a squared loss it is the same for all x."""
-        l2 = np.diag(self._constants[1][free])
+        """Return that of f on the free entries; of a squared loss it is the same for all x."""
         if self._problem.loss != SQUARED:
-            return np.asarray(self._problem.hessian_block(x, free) + l2)
+            return np.asarray(self._problem.hessian_block(x, free))
         known = np.zeros(len(x), bool)
         known[self._seen] = True
         if not known[free].all():
@@ -126,13 +141,13 @@ class SupportSolver:
             self._seen = union if len(union) <= MOST_FREE else free
             self._hessian = self._problem.hessian_block(x, self._seen)
         chosen = np.searchsorted(self._seen, free)
-        return np.asarray(self._hessian[np.ix_(chosen, chosen)] + l2)
+        return np.asarray(self._hessian[np.ix_(chosen, chosen)])
 
     def _search(
         self, evaluator: Evaluator, at: Evaluation, free: Any, signs: Array, direction: Array,
         value: float,
     ) -> Evaluation | None:  # fmt: skip
-        """Take the step, or a part of it, if f + h falls."""
+        """Take the step, or a part of it, if f + psi falls."""
         for length in LENGTHS:
             y = self._move(at.y, free, signs, length * direction)
             trial = evaluator.evaluate(y)
@@ -151,7 +166,7 @@ class SupportSolver:
     def _find_wait(self, x: Array) -> float:
         """How many events cost as much as a step with so many entries."""
         p, size = self._problem, float(np.count_nonzero(x))
-        entries = float(p.X.size) * (SPARSE_SLOWER if p.is_sparse else 1.0)
+        entries = float(p.entry_count) * (SPARSE_SLOWER if p.is_sparse else 1.0)
         work = entries * size**2 / max(p.variables, 1) + size**3 / 3.0
         return float(max(LEAST_EVENTS, work / BLAS_QUICKER / (4.0 * entries + STEP)))
 
@@ -174,36 +189,3 @@ def _solve(H: Array, right: Array) -> Array | None:
             solve_cholesky(lower, found)
             return found[0] * scale if np.all(np.isfinite(found)) else None
     return None
-
-
-class LassoGap:
-    """The duality gap of least squares with a separable prox, by `Penalty.find_gap`.
-
-    For the dual point an intercept b is moved to where its slope is 0: f falls by g_b^2 / 2 there.
-
-    >>> from continuized.problems import LeastSquares
-    >>> p, w = LeastSquares([[1.0]], [3.0]), np.array([2.0])  # the minimiser is 3 - l1
-    >>> at = Evaluation(w, p.fun(w), p.grad(w), p.grad(w))
-    >>> LassoGap(p, Separable(l1=1.0))(at), LassoGap(p, Separable(l1=0.5))(at)
-    (0.0, 0.125)
-    """
-
-    def __init__(self, problem: Any, prox: Separable) -> None:
-        self._penalty = Penalty(prox, (problem.dim,))
-        self._means = problem.column_means if problem.intercept else None
-        self._last: tuple[Evaluation | None, float] = None, math.nan
-
-    def __call__(self, at: Evaluation) -> float:
-        """Return a bound of f + h - min (f + h) at a point; infinite where x is out of bounds."""
-        if at is not self._last[0]:  # several ask for that of the same point
-            self._last = at, self._bound(at)
-        return self._last[1]
-
-    def _bound(self, at: Evaluation) -> float:
-        w, l2 = at.y, self._penalty.l2
-        f, g, fall = at.f + 0.5 * float((l2 * w * w).sum()), at.g + l2 * w, 0.0
-        if self._means is not None:
-            slope = float(g[-1])
-            fall, g = 0.5 * slope * slope, g - slope * self._means
-            g[-1] = 0.0  # but for rounding
-        return max(self._penalty.find_gap(f - fall, g, w) + fall, 0.0)

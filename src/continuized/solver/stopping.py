@@ -5,7 +5,6 @@ with where constants are unknown.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from continuized.problems.base import Array, Problem
 from continuized.process.prox import Prox, mapping_norm
@@ -30,21 +29,15 @@ class Criterion:
     """The duality gap where it is known (and wanted), otherwise the norm of the gradient, in the
     dual norm of the metric, or of the gradient mapping."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        prox: Prox | None,
-        certified: bool = True,
-        gap: Callable[[Evaluation], float] | None = None,
-    ) -> None:
-        self._prox, self._gap = prox, gap
+    def __init__(self, problem: Problem, prox: Prox | None, certified: bool = True) -> None:
+        self._prox = prox
         # What turns a gradient into a duality gap; 0 where nothing does.
         regression = certified and prox is None and hasattr(problem, "curvature")
         known = regression and not getattr(problem, "intercept", False)
         self.strong = float(getattr(problem, "l2", 0.0)) if known else 0.0
         self.name = "duality gap" if self.strong > 0.0 else "gradient norm"
         if prox is not None:
-            self.name = "duality gap" if gap else "norm of the gradient mapping"
+            self.name = "norm of the gradient mapping"
         self.dual_norm = True  # a sketch is no norm to measure with: it may be far above f's own
 
     def gap(self, at: Evaluation) -> float | None:
@@ -53,8 +46,6 @@ class Criterion:
         For the mean of losses plus l2/2 |w|^2, the dual point made of the slopes of the losses
         at w has the duality gap |g|^2 / (2 l2): Fenchel's inequality is an equality there.
         """
-        if self._gap is not None:
-            return self._gap(at)
         if self.strong > 0.0:
             return 0.5 * inner(at.g, at.g) / self.strong
         return None

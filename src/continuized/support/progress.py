@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import html
+import importlib
 import random
 import sys
 import time
@@ -20,7 +21,9 @@ PLAIN_EVERY = 10.0  # seconds between two lines where there is no terminal
 NOTEBOOK_EVERY = 0.2  # and between two states of a bar in a notebook
 PACKAGE = str(Path(__file__).parents[1])
 _TO_BE_TOLD: ContextVar[str] = ContextVar("_TO_BE_TOLD", default="")
-OURS = (PACKAGE, contextlib.__file__)  # a `with` of ours is left through a frame of contextlib
+IMPORTING = "<frozen importlib._bootstrap"
+# A `with` of ours is left through a frame of contextlib, and modules are run by Python's importing.
+OURS = (PACKAGE, contextlib.__file__, importlib.__file__, IMPORTING)
 
 
 class Bar(Protocol):
@@ -168,5 +171,6 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the first frame outside the package, however deep within it this is called."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(OURS):
-        level, frame = level + 1, frame.f_back
+        is_counted = not frame.f_code.co_filename.startswith(IMPORTING)  # as Python counts
+        level, frame = level + is_counted, frame.f_back
     warnings.warn(message, category, stacklevel=level)

@@ -12,6 +12,7 @@ import ctypes
 import math
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 Answer = TypeVar("Answer")
 
 QUICK = 1e8  # operations of linear algebra: some 10 to 50 ms
+HAS_THREADS = sys.platform not in ("emscripten", "wasi")  # a browser's Python can start none
 LISTEN_EVERY = 0.1  # seconds: not on every system does a wait hear Ctrl-C by itself
 
 
@@ -49,6 +51,9 @@ _limits: list[Any] = []  # one for each block under way: the first limits, the l
 @contextmanager
 def blas_on_one_thread() -> Iterator[None]:
     """While the block runs, BLAS keeps to the calling thread, for the reason above."""
+    if not HAS_THREADS:
+        yield
+        return
     with _lock:
         limit = _limits[0] if _limits else _libraries().limit(limits=1, user_api="blas")
         _limits.append(limit)
@@ -67,8 +72,20 @@ def norm(v: NDArray[Any]) -> float:
     return math.sqrt(inner(flat, flat))
 
 
+_most: list[int] = []  # threads, where this process shares the machine with others of its run
+
+
+def limit(most: int) -> None:
+    """Let this process run at most so many threads at once from now on."""
+    _most[:] = [most]
+
+
 def count() -> int:
     """How many threads this process may run at once."""
+    if not HAS_THREADS:
+        return 1
+    if _most:
+        return _most[0]
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -101,7 +118,8 @@ def interruptible(operations: float, work: Callable[..., Answer], *arguments: An
     nobody should use what it changes.
     """
     # Ctrl-C comes to the main thread only.
-    if operations < QUICK or threading.current_thread() is not threading.main_thread():
+    hears = HAS_THREADS and threading.current_thread() is threading.main_thread()
+    if operations < QUICK or not hears:
         return work(*arguments)
     answer: Future[Answer] = Future()
     ended = threading.Event()

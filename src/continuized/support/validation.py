@@ -33,7 +33,7 @@ class AdvisedError(ValueError):
 
     def __init__(self, fact: str, advice: str = "") -> None:
         super().__init__(f"{fact}; {advice}" if advice else fact)
-        self.fact = fact
+        self.fact, self.advice = fact, advice
 
 
 def short_repr(value: Any) -> str:

@@ -6,16 +6,12 @@ SciPy is imported inside the functions that need it.
 from continuized.theory.bounds import bound, log_bound, log_weight, weight
 from continuized.theory.bounds.sharp import SharpBound, path_bound, sharp_bound
 from continuized.theory.certificate_search import NoCertificateError, certify
-from continuized.theory.certificates import Certificate, ConstantParameters
+from continuized.theory.certificates import Certificate
 from continuized.theory.corollaries import (
-    NoiseStep,
     event_count_quantile,
     event_time_quantile,
     events_to,
     expected_gradients,
-    noise_floor,
-    noise_step,
-    noise_tuned_L,
     time_to,
 )
 from continuized.theory.gossip_rate import gossip_rate
@@ -30,6 +26,8 @@ from continuized.theory.ito import (
 )
 from continuized.theory.lyapunov import Gap, Lyapunov, drift, lyapunov, supermartingale_gap
 from continuized.theory.moments import Moments, moments
+from continuized.theory.noise import NoiseStep, noise_floor, noise_step, noise_tuned_L
+from continuized.theory.proofs import ConstantParameters
 from continuized.theory.quadratic_rate import quadratic_rate
 from continuized.theory.scaling import (
     ScalingDistance,

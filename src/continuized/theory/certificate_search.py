@@ -17,16 +17,13 @@ import numpy as np
 from continuized.problems.base import Array
 from continuized.process.methods import Method
 from continuized.theory.certificates import (
-    PAIRS,
     Certificate,
-    ConstantParameters,
     check_class,
-    complete,
     constant_parameters,
-    dissipation,
     exact,
     positive,
 )
+from continuized.theory.proofs import PAIRS, ConstantParameters, complete, dissipation
 
 UNKNOWNS = 7  # P_xx, P_xz, P_zz, and four multipliers; the other two follow
 DIGITS = range(2, 15)  # of the rounded numbers, the fewest that are a proof

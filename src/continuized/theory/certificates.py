@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,26 +47,9 @@ from continuized.theory.checks import (
     start_of,
 )
 from continuized.theory.ito import parameters_at
+from continuized.theory.proofs import PAIRS, ConstantParameters, Form, Pair, dissipation, unbalanced
 
-Pair = tuple[str, str]
-Form = list[list[Any]]  # a symmetric matrix, of Fractions or of floats
-PAIRS: tuple[Pair, ...] = (
-    ("*", "x"), ("*", "x+"), ("x", "x+"), ("x", "*"), ("x+", "*"), ("x+", "x"),
-)  # fmt: skip
 LONGEST = 40  # characters of a decimal in a lemma
-
-
-class ConstantParameters(NamedTuple):
-    """eta, eta_prime, gamma and gamma_prime of a process whose parameters are constant in time.
-
-    >>> ConstantParameters(eta=0.1, eta_prime=0.1, gamma=1.0, gamma_prime=10.0).gamma_prime
-    10.0
-    """
-
-    eta: Any
-    eta_prime: Any
-    gamma: Any
-    gamma_prime: Any
 
 
 def constant_parameters(method: Any) -> ConstantParameters:
@@ -133,69 +116,6 @@ def check_class(L: Any, mu: Any) -> tuple[Fraction, Fraction]:
     if mu >= L:
         raise ValueError(f"mu must be below L, got mu = {float(mu)} and L = {float(L)}")
     return L, mu
-
-
-def dissipation(
-    process: ConstantParameters, L: Any, mu: Any, rate: Any, P: Sequence[Any],
-    multipliers: Sequence[Any],
-) -> Form:  # fmt: skip
-    """The form that must be negative semidefinite, in x - x*, z - x*, grad f(x) and grad f(x+).
-
-    P is (P_xx, P_xz, P_zz), the multipliers are in the order of PAIRS.  All Fractions, or floats;
-    affine in P and the multipliers together.
-    """
-    eta, eta_prime, gamma, gamma_prime = process
-    P_xx, P_xz, P_zz = P
-    x, z, g, g_plus = ([int(i == j) for j in range(4)] for i in range(4))
-    x_plus, z_plus = _combine(x, g, -gamma), _combine(z, g, -gamma_prime)
-    form: Form = [[0] * 4 for _ in range(4)]
-
-    def add(weight: Any, u: Sequence[Any], v: Sequence[Any]) -> None:
-        """Add weight times <u, v>."""
-        for i in range(4):
-            for j in range(4):
-                form[i][j] += weight * (u[i] * v[j] + u[j] * v[i]) / 2
-
-    def add_quadratic(weight: Any, x: Sequence[Any], z: Sequence[Any]) -> None:
-        add(weight * P_xx, x, x)
-        add(2 * weight * P_xz, x, z)
-        add(weight * P_zz, z, z)
-
-    # The flow: dx = eta (z - x) dt and dz = -eta' (z - x) dt.
-    towards = _combine(z, x, -1)
-    add(eta, g, towards)
-    add(2 * (eta * P_xx - eta_prime * P_xz), x, towards)
-    add(2 * (eta * P_xz - eta_prime * P_zz), z, towards)
-    # The jump, and rate V; the terms in f(x) and f(x+) are left to `unbalanced`.
-    add_quadratic(1, x_plus, z_plus)
-    add_quadratic(rate - 1, x, z)
-    zero = [0] * 4
-    points = {"*": (zero, zero), "x": (x, g), "x+": (x_plus, g_plus)}
-    for (i, j), multiplier in zip(PAIRS, multipliers, strict=True):
-        (x_i, g_i), (x_j, g_j) = points[i], points[j]
-        dx, dg = _combine(x_i, x_j, -1), _combine(g_i, g_j, -1)
-        scale = multiplier / (2 * (1 - mu / L))
-        add(-multiplier, g_j, dx)
-        add(-scale / L, dg, dg)
-        add(-scale * mu, dx, dx)
-        add(2 * scale * mu / L, dg, dx)
-    return form
-
-
-def unbalanced(rate: Any, multipliers: Sequence[Any]) -> tuple[Any, Any]:
-    """The coefficients of f(x) - f* and f(x+) - f* that are left over; both must be 0."""
-    star_x, star_plus, x_plus, x_star, plus_star, plus_x = multipliers
-    in_x = rate - 1 - star_x + x_plus + x_star - plus_x
-    in_x_plus = 1 - star_plus - x_plus + plus_star + plus_x
-    return in_x, in_x_plus
-
-
-def complete(rate: Any, free: Sequence[Any]) -> tuple[Any, ...]:
-    """All six multipliers, from those of (*, x+), (x, *), (x+, *), (x+, x): see `unbalanced`."""
-    star_plus, x_star, plus_star, plus_x = free
-    x_plus = 1 - star_plus + plus_star + plus_x
-    star_x = rate - 1 + x_plus + x_star - plus_x
-    return star_x, star_plus, x_plus, x_star, plus_star, plus_x
 
 
 def pivots(form: Form) -> list[Fraction] | None:
@@ -400,11 +320,6 @@ With $f(x) - f(x_\star) \ge \frac{{\mu}}{{2}} \|x - x_\star\|^2$, also
 $V \ge c (f(x) - f(x_\star))$.
 \end{{proof}}
 """
-
-
-def _combine(u: Sequence[Any], v: Sequence[Any], weight: Any) -> list[Any]:
-    """Return u + weight v."""
-    return [a + weight * b for a, b in zip(u, v, strict=True)]
 
 
 def _latex(value: Fraction) -> str:

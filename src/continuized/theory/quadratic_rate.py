@@ -52,7 +52,7 @@ def quadratic_rate(method: Method, L: float, mu: float) -> float:
     L, mu = check_constants(L, mu)
     if mu == 0.0:
         raise ValueError("mu must be > 0: where it is 0 the second moments fall at no rate")
-    parameters = constant_parameters(method)
+    parameters = settled_parameters(method)
     low, high = math.log(mu), math.log(L)
     grid = np.linspace(low, high, POINTS if high > low else 1)
     for _ in range(REFINEMENTS):
@@ -64,7 +64,7 @@ def quadratic_rate(method: Method, L: float, mu: float) -> float:
     return -float(max(growth.max(), ends.max()))
 
 
-def constant_parameters(method: Any) -> tuple[float, float, float, float]:
+def settled_parameters(method: Any) -> tuple[float, float, float, float]:
     """eta, eta', gamma and gamma', in the long run."""
     rates = rates_of(method)
     if isinstance(method, CustomContinuized):

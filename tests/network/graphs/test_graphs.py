@@ -172,8 +172,93 @@ def test_nodes_of_a_file_may_have_names_or_any_numbers(tmp_path):
     assert Graph.of(tmp_path / "a.json").labels == ("x", "1", "y")
 
 
+WRITERS = {
+    "a.edgelist": nx.write_edgelist,
+    "a.weighted.edgelist": nx.write_weighted_edgelist,
+    "a.graphml": nx.write_graphml,
+    "a.gml": nx.write_gml,
+    "a.json": lambda graph, path: path.write_text(json.dumps(nx.node_link_data(graph))),
+}
+
+
+def made_in_networkx(names):
+    graph = nx.Graph()
+    for i, j, weight in ((0, 1, 2.0), (1, 2, 1), (2, 0, 1.0)):
+        graph.add_edge(names[i], names[j], weight=weight, color="#ff0000", size=3)
+    return graph
+
+
+@pytest.mark.parametrize("names", [(0, 1, 2), ("zoe", "adam", "bob"), (7, 3, 5)], ids=str)
+@pytest.mark.parametrize("kind", WRITERS)
+def test_what_networkx_writes_is_the_graph_that_it_had(kind, names, tmp_path):
+    graph = made_in_networkx(names)
+    WRITERS[kind](graph, tmp_path / kind)
+    read, direct = Graph.of(tmp_path / kind), Graph.of(graph)
+    called = [{frozenset(g.label_of(end) for end in edge): p for edge, p in
+               zip(g.edges, g.P.tolist(), strict=True)} for g in (read, direct)]  # fmt: skip
+    assert called[0] == called[1]
+    assert sorted(map(str, called[0].values())) == ["0.25", "0.25", "0.5"]
+    assert read.labels == {0: None, "zoe": names, 7: (3, 5, 7)}[names[0]]
+
+
+def test_an_adjacency_list_names_an_edge_at_one_end_or_at_both(tmp_path):
+    path, graph = (
+        tmp_path / "a.adjlist",
+        nx.relabel_nodes(nx.cycle_graph(5), dict(enumerate("abcde"))),
+    )
+    nx.write_adjlist(graph, path)
+    once = Graph.of(path)
+    assert set(once.labels) == set("abcde")
+    path.write_text("".join(f"{node} {' '.join(graph[node])}\n" for node in graph))
+    for g in (once, Graph.of(path)):
+        ends = {frozenset(g.label_of(end) for end in edge) for edge in g.edges}
+        assert ends == {frozenset(edge) for edge in graph.edges}
+    path.write_text("0 1 2\n1\n2\n")  # no rate
+    assert Graph.of(path).edges.tolist() == [[0, 1], [0, 2]]
+
+
+def test_a_file_that_networkx_must_read_says_so_without_it(monkeypatch, tmp_path):
+    import sys
+
+    nx.write_gml(nx.path_graph(3), tmp_path / "a.gml")
+    assert Graph.of(tmp_path / "a.gml").labels is None
+    (tmp_path / "b.gml").write_text(
+        "graph [ node [ id 0 ] node [ id 1 ] edge [ source 0 target 1 ] ]"
+    )
+    assert Graph.of(tmp_path / "b.gml").nodes == 2
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with pytest.raises(ImportError, match=r'pip install "continuized\[network\]"') as error:
+        Graph.of(tmp_path / "a.gml")
+    assert error.value.name == "networkx"
+
+
 BAD_FILES = [
-    ("a", "0 1\n1 2 3 4\n", "line 2: a line must be `i j` or `i j rate`, got '1 2 3 4'"),
+    ("a", "0 1 {'weight': 1}\n1 2 {'weight': }\n", "line 2: a line must be `i j`"),
+    ("a", "0 1 {'weight': -2}\n", "line 1: a rate must be a number > 0, got '-2'"),
+    ("a", "0 1 {'weight': 1}\n1 2 {}\n", "1 of 2 edges have a rate"),
+    ("a", "0 1 {1, 2}\n", "line 1: a line must be `i j`"),
+    ("a.adjlist", "a b b\n", "the edge (a, b) stands more than once"),
+    ("a.adjlist", "a a b\n", "node a is joined to itself"),
+    ("a.graphml", "<graphml", "a.graphml cannot be read as graphml: "),
+    ("a.gml", "graph [", "a.gml cannot be read as gml: "),
+    (
+        "a.gml",
+        'graph [ directed 1 node [ id 0 label "a" ] node [ id 1 label "b" ] '
+        "edge [ source 0 target 1 ] ]",
+        "its edges must have no direction",
+    ),
+    (
+        "a.gml",
+        'graph [ node [ id 0 label "a" ] node [ id 1 label "b" ] '
+        "edge [ source 0 target 1 weight -1 ] ]",
+        "a weight must be a finite number > 0, got -1",
+    ),
+    ("a.json", '{"links": [{"source": 1}]}', "edge 1 must be"),
+    (
+        "a",
+        "0 1\n1 2 3 4\n",
+        "line 2: a line must be `i j`, `i j rate` or `i j {'weight': rate}`, got '1 2 3 4'",
+    ),
     ("a", "0 1 2\n1 2 -1\n", "line 2: a rate must be a number > 0, got '-1'"),
     ("a", "0 1 2\n1 2 nan\n", "line 2: a rate must be a number > 0, got 'nan'"),
     ("a", "0 1 2\n1 2\n", "1 of 2 edges have a rate"),

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from continuized.network import Gossip, Graph, NodeModelSpec, StalenessWarning, replay, run
+from continuized.network import Gossip, Graph, NodeModelSpec, Ray, StalenessWarning, replay, run
 from continuized.network.protocol.node_model import AVERAGING, GossipModel
 from continuized.network.result import LOG_FALL
 from continuized.network.runtime import supervisor
-from continuized.network.runtime.run import _assign_nodes, _plan_changes
+from continuized.network.runtime.run import _plan_changes, assign_nodes
 from continuized.network.runtime.transports import local
 from tests.helpers.simulated_wires import OCTAHEDRON
 
@@ -299,7 +299,10 @@ def test_messages_too_slow_for_acceleration_make_it_plain_gossip() -> None:
 
 
 BAD = {
-    "transport": ({"transport": "pigeon"}, 'transport must be "local" or "ray", got'),
+    "transport": (
+        {"transport": "pigeon"},
+        r'transport must be "local", "ray" or network.Ray\(\.\.\.\), got',
+    ),
     "method": ({"method": "quick"}, "method"),
     "NaN": ({"values": [np.nan] * 6}, "finite"),
     "shape": ({"values": [1.0]}, "shape"),
@@ -312,6 +315,16 @@ BAD = {
         "kill must be an integer from 0 to 5, got 6; one node must be left",
     ),
     "kill no one": ({"kill": [(0.1, 9)]}, "node 9"),
+    "restarts": ({"restarts": -1}, "restarts must be an integer >= 0, got -1"),
+    "Ray and address": (
+        {"transport": Ray(), "address": "auto"},
+        r"give the address to network.Ray\(address",
+    ),
+    "Ray and port": ({"transport": Ray(), "port": 5000}, 'port= is for transport="local"'),
+    "a list for Ray": (
+        {"transport": Ray(resources=[{"a": 1}] * 3), "processes": 2},
+        "resources has 3 entries for 2 processes: give one for each",
+    ),
     "rejoin alive": ({"rejoin": [(0.1, 1)]}, "was not killed"),
     "address": ({"address": "auto"}, "address"),
     "models": ({"values": [NodeModelSpec(AVERAGING)] * 2}, "2 node models were given for 6 nodes"),
@@ -329,8 +342,8 @@ def test_bad_input_is_refused_before_anything_starts(what: str) -> None:
 
 
 def test_nodes_to_be_killed_have_processes_of_their_own() -> None:
-    assert _assign_nodes(5, 2, {1}) == [[0, 3], [2, 4], [1]]
-    assert _assign_nodes(3, 8, set()) == [[0], [1], [2]]
+    assert assign_nodes(5, 2, {1}) == [[0, 3], [2, 4], [1]]
+    assert assign_nodes(3, 8, set()) == [[0], [1], [2]]
 
 
 def test_victims_chosen_by_their_number_leave_the_rest_connected() -> None:

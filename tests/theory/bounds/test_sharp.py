@@ -9,7 +9,8 @@ import pytest
 
 import continuized as cz
 from continuized.theory import bound, moments, path_bound, sharp_bound, weight
-from continuized.theory.bounds.sharp import LEAST_A, LEAST_B, form, proof_A, proof_B
+from continuized.theory.bounds.sharp import LEAST_A, LEAST_B
+from continuized.theory.proofs import theorem_A, theorem_B
 
 P = cz.problems.Quadratic([0.04, 1.0, 2.0], [1.0, -2.0, 3.0])
 X0 = np.array([0.5, 0.0, 1.0])
@@ -21,10 +22,14 @@ PAPER, SHARP = cz.Continuized(L, MU), cz.SharpContinuized(L, MU)
 
 # The form of each proof as a polynomial of q (A) or p (B): times this, its entries are polynomials.
 PROOFS = {
-    "A": (proof_A, lambda q: (9 + 3 * q) * (1 - q * q) * q * q, math.sqrt(1 / LEAST_A)),
-    "B": (proof_B, lambda p: (3 + 2 * p) * (2 - p * p) * p * p, math.sqrt(2 / LEAST_B)),
+    "A": (theorem_A, lambda q: (9 + 3 * q) * (1 - q * q) * q * q, math.sqrt(1 / LEAST_A)),
+    "B": (theorem_B, lambda p: (3 + 2 * p) * (2 - p * p) * p * p, math.sqrt(2 / LEAST_B)),
 }
 X, Z, G, G_PLUS = range(4)
+
+
+def form(proof):
+    return np.array(proof.form, dtype=object)
 
 
 def det(m):
@@ -117,7 +122,7 @@ def test_rho_raised_by_six_per_cent_fails(theorem):
     """The form is positive at a rational vector, in exact arithmetic."""
     make, _, largest = PROOFS[theorem]
     for q in (Fraction(1, 50), Fraction(1, 10), Fraction(math.floor(largest * 1000), 1000)):
-        raised = form(make(q)._replace(rho=make(q).rho * Fraction(106, 100)))
+        raised = form(make(q)._replace(rate=make(q).rate * Fraction(106, 100)))
         direction = np.linalg.eigh(raised.astype(float))[1][:, -1]
         v = np.array([Fraction(round(c * 10**6), 10**6) for c in direction])
         assert v @ raised @ v > 0

@@ -37,14 +37,15 @@ SLOW_TOL = 1e-4  # to which methods race with a slow node
 @click.option("--slow", type=float, default=10.0, show_default=True, callback=within(minimum=1.0),
               help="How many times slower one node is, in the race against rounds.")  # fmt: skip
 @options.fault_options()
+@options.log_file
 @options.seed
 @click.option("--out", type=options.FOLDER, help="Write the figure and the report here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     data: Path | None, loss: str, l2: float | None, spec: str | None, nodes: int | None,
     method: str, tol: float, events: int | None, slow: float, message_loss: float,
-    duplication: float, delay: float, skew: float, kill: int, seed: int, out: Path | None,
-    as_json: bool,
+    duplication: float, delay: float, skew: float, kill: int, log_file: Path | None, seed: int,
+    out: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Fit ridge or logistic regression to rows that are dealt out to the nodes of a network.
 
@@ -56,6 +57,7 @@ def command(
     import numpy as np
 
     from continuized.network import race, split
+    from continuized.network.runtime.event_log import log_simulation
 
     options.prepare_folder(out)
     given = {"message loss": message_loss, "duplication": duplication, "delay": delay,
@@ -68,6 +70,9 @@ def command(
     with refuse(ValueError, MemoryError):
         objective = split(problem, graph.nodes, seed)
     runs = _make_runs(graph, objective, method, tol, events, seed, given)
+    if log_file is not None:
+        for run in runs:
+            log_simulation(log_file, run, None)
     work = np.ones(graph.nodes)
     work[graph.nodes // 2] = slow
     with refuse(ValueError, before=f"--slow {slow:g}: "):
@@ -157,12 +162,14 @@ def _make_report(
                 "rate_measured": r.rate_measured,
                 "rate_theory": r.rate_theory,
                 "deaths": len(r.deaths),
+                "died": options.list_names(graph, (death[1] for death in r.deaths)),
                 "ledger_error": r.ledger_error,
                 "agreed_error": objective.error(r.agreed[None]),
             }
             for r in runs
         ],
         "slow": slow,
+        "slow_node": options.list_names(graph, [graph.nodes // 2])[0],
         "slow_tol": SLOW_TOL,
         "race": [
             {"method": r.method, "time": r.time, "steps": r.steps, "reached": r.reached}
@@ -226,6 +233,16 @@ def _make_table(report: dict[str, Any]) -> Table:
     return Table(header, tuple(rows), numeric=tuple(range(1, len(header))))
 
 
+def _group_dead(results: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Find who died, by their names where they have some, and in the runs of which methods."""
+    found: dict[str, list[str]] = {}
+    for r in results:
+        names = [name for name in r["died"] if isinstance(name, str)]
+        if names:
+            found.setdefault(options.join_names(names), []).append(r["method"])
+    return found
+
+
 def _show_rate(value: float, otherwise: str = "") -> str:
     return otherwise if math.isnan(value) else f"{value:.3g}"
 
@@ -254,6 +271,8 @@ def _make_notes(report: dict[str, Any]) -> list[str]:
             "moved by deaths: the squared distance, relative, from that solution to where the "
             "others can agree, from which the error is measured after a death."
         )
+    for names, methods in _group_dead(results).items():
+        notes.append(f"Died in the runs of {', '.join(methods)}: {names}.")
     asked = int(report["faults"].get("kill", 0))
     late = [r["method"] for r in results if r["deaths"] < asked]
     if late:

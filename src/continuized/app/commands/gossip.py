@@ -46,6 +46,8 @@ class Setting(NamedTuple):
     seconds: float = SECONDS
     kill: int = 0
     method: str = "both"
+    address: str | None = None
+    log_file: Path | None = None
 
 
 class MethodRun(NamedTuple):
@@ -69,6 +71,8 @@ class MethodRun(NamedTuple):
               help="End at this squared error, relative to the start.")  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(min=0.0, min_open=True),
               help=f"The longest that real nodes run.  [default: {SECONDS:g}]")  # fmt: skip
+@options.address
+@options.log_file
 @options.seed
 @click.option("--out", type=options.FOLDER,
               help="A folder for figures (PNG, SVG) and data (CSV, JSON).")  # fmt: skip
@@ -76,14 +80,14 @@ class MethodRun(NamedTuple):
 def command(
     spec: str | None, nodes: int | None, method: str, transport: str, message_loss: float,
     duplication: float, delay: float, skew: float, kill: int, tol: float, seconds: float | None,
-    seed: int, out: Path | None, as_json: bool,
+    address: str | None, log_file: Path | None, seed: int, out: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Average over a network by exchanges between neighbours.
 
-    All mass starts on node 0.  Nodes know their own clock and their neighbours, no more.  Shown
-    are the messages (exchanges over an edge) until the squared error fell by tol, and the rate at
-    which it fell beside that of the theory without faults: the exact one of its mean up to 1000
-    nodes, the theorem's lower bound beyond.  The exit code is 0 if tol was reached, 1 if not.
+    All mass starts on the first node.  Nodes know their own clock and their neighbours, no more.
+    Shown are the messages (exchanges over an edge) until the squared error fell by tol, and the
+    rate at which it fell beside that of the theory without faults: the exact one of its mean up to
+    1000 nodes, the theorem's lower bound beyond.  The exit code is 0 if tol was reached, 1 if not.
     """
     import numpy as np
 
@@ -92,11 +96,13 @@ def command(
         raise BadInput(
             "--seconds is for real nodes: leave it out, or give --transport local or ray"
         )
+    options.check_address(address, transport)
     faults = {"loss": message_loss, "duplication": duplication, "delay": delay, "skew": skew}
     graph = options.make_graph(spec, nodes, DEFAULT)
     start = np.zeros(graph.nodes)
     start[0] = 1.0
-    setting = Setting(graph, start, transport, tol, seed, faults, seconds or SECONDS, kill, method)
+    setting = Setting(graph, start, transport, tol, seed, faults, seconds or SECONDS, kill, method,
+                      address, log_file)  # fmt: skip
     with refuse(ValueError, TypeError):
         runs = _make_runs(setting, out is not None)
     written = [] if out is None else _write(out, setting, runs)
@@ -117,12 +123,18 @@ def _make_runs(setting: Setting, views: bool) -> list[MethodRun]:
     names = ("plain", "accelerated") if setting.method == "both" else (setting.method,)
     gossips = [Gossip(accelerated=name == "accelerated") for name in names]
     dead = options.choose_dying(graph, setting.kill, setting.seed)
-    with _tell_warnings(graph):
+    with _tell_warnings(graph) as caught:
         bounds = [gossip.rate(graph) for gossip in gossips]
         quickest = _time(max(bounds), setting.tol)
         times = [f * quickest for f in KEPT] if views and graph.nodes <= MOST_DRAWN else []
         methods = zip(gossips, bounds, strict=True)
         outcomes = [_run(setting, gossip, bound, dead, times) for gossip, bound in methods]
+        if setting.log_file is not None and setting.transport == "simulate":
+            from continuized.network.runtime.event_log import log_simulation
+
+            texts = dict.fromkeys(str(warning.message) for warning in caught)
+            for outcome in outcomes:
+                log_simulation(setting.log_file, outcome, outcome.log, texts)
         exact = _exact_rates(graph, gossips)
     return [MethodRun(*run) for run in zip(gossips, outcomes, exact, bounds, strict=True)]
 
@@ -168,12 +180,13 @@ def _run(
             _tell_delay(graph, gossip, faults)
         return network.simulate(
             graph, values, gossip, tol=tol, rng=setting.seed, faults=faults, snapshots=times,
-            progress=sys.stderr.isatty(),
+            log=setting.log_file is not None, progress=sys.stderr.isatty(),
         )  # fmt: skip
     outcome = network.run(
         graph, values, setting.transport, method=gossip, tol=tol, seconds=setting.seconds,
         rng=setting.seed, kill=options.space_deaths(dead, KILL_EVERY * len(dead)),
-        log=bool(times), progress=sys.stderr.isatty(), **setting.faults,
+        log=bool(times), log_file=setting.log_file, address=setting.address,
+        progress=sys.stderr.isatty(), **setting.faults,
     )  # fmt: skip
     if outcome.log is not None:
         times = [t for t in times if t < outcome.t]
@@ -198,13 +211,13 @@ def _tell_delay(graph: Graph, gossip: Gossip, faults: Faults) -> None:
 
 
 @contextmanager
-def _tell_warnings(graph: Graph) -> Iterator[None]:
-    """Warnings meant for the user as sentences on standard error, each once."""
+def _tell_warnings(graph: Graph) -> Iterator[list[warnings.WarningMessage]]:
+    """Warnings meant for the user as sentences on standard error, each once; yield them so far."""
     from continuized.network import NoGainWarning
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        yield
+        yield caught
     sentences = []
     for warning in caught:
         if isinstance(warning.message, NoGainWarning):
@@ -237,6 +250,7 @@ def _json(setting: Setting, runs: Sequence[MethodRun]) -> str:
             "rate_theory": float(run.rate_bound if run.rate_exact is None else run.rate_exact),
             "events_per_s": float(outcome.events_per_s),
             "deaths": len(outcome.deaths),
+            "died": options.list_names(setting.graph, (node for _, node, _ in outcome.deaths)),
             "fell_back": bool(outcome.fell_back),
             "ledger_error": float(outcome.ledger_error),
             "mean_drift": float(outcome.mean_drift),
@@ -247,6 +261,7 @@ def _json(setting: Setting, runs: Sequence[MethodRun]) -> str:
         "graph": setting.graph.name,
         "nodes": setting.graph.nodes,
         "edges": len(setting.graph.edges),
+        "start": options.list_names(setting.graph, [0])[0],
         "method": setting.method,
         "tol": setting.tol,
         "transport": setting.transport,
@@ -308,6 +323,9 @@ def _age(outcome: Outcome) -> str:
 def _sentences(setting: Setting, runs: Sequence[MethodRun]) -> list[str]:
     missed = [run.outcome.method for run in runs if not run.outcome.reached]
     said = [f"The {name} run did not reach {setting.tol:g}." for name in missed]
+    said += options.tell_dead(
+        setting.graph, [(run.outcome.method, run.outcome.deaths) for run in runs]
+    )
     if any(run.outcome.fell_back for run in runs):
         return [*said, "Answers were too old for acceleration: that run went on as plain gossip."]
     if len(runs) == 2 and "accelerated" not in missed:
@@ -361,7 +379,8 @@ def _write(out: Path, setting: Setting, runs: Sequence[MethodRun]) -> list[Path]
         contents.update({f"network.{kind}": picture for kind, picture in pictures.items()})
         shown = [view for row in views for view in row]
         header = ("node", *(f"{view.method} {view.when}" for view in shown))
-        columns = range(setting.graph.nodes), *(view.values.tolist() for view in shown)
+        names = options.list_names(setting.graph, range(setting.graph.nodes))
+        columns = names, *(view.values.tolist() for view in shown)
         contents["network.csv"] = to_csv(header, zip(*columns, strict=True))
     contents["result.json"] = _json(setting, runs) + "\n"
     return [files.write(out / name, content) for name, content in contents.items()]

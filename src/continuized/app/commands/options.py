@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 # Families that a number of nodes names, and what else gives their size.
 BY_NODES = {"path": "N", "cycle": "N", "grid": "RxC", "complete": "N", "star": "N"}
 MOST_NODES = 2**31 - 1  # that can be numbered
+MOST_NAMED = 10  # nodes in a sentence
 SKEWED = 0.5  # what --skew alone means
 KILLED_BY = 1 / 8  # of the time that the theorem allows a method: its share in which nodes die
 
@@ -30,6 +32,16 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 seed = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
                     help="The seed of all random numbers.")  # fmt: skip
+address = click.option("--address", help="Of a running Ray cluster, such as 10.0.0.5:6379, for "
+                       "--transport ray.  [default: one of this machine, for the run]")  # fmt: skip
+log_file = click.option("--log", "log_file", type=FILE,
+                        help="Add what happens to this file, as lines of JSON.")  # fmt: skip
+
+
+def check_address(address: str | None, transport: str) -> None:
+    """Refuse an address without Ray."""
+    if address is not None and transport != "ray":
+        raise BadInput("--address is for Ray: give --transport ray too")
 
 
 def fault_options(*spellings: str) -> Callable[[Any], Any]:
@@ -61,6 +73,28 @@ def choose_dying(graph: Graph, kill: int, seed: int) -> list[int]:
 
     with refuse(ValueError, before="--kill: "):
         return choose_victims(graph, kill, np.random.default_rng(seed))
+
+
+def list_names(graph: Graph, nodes: Iterable[int]) -> list[Any]:
+    """List what nodes are called; their numbers, where they have no names."""
+    names = [graph.label_of(node) for node in nodes]
+    return [name if isinstance(name, int | str) else str(name) for name in names]
+
+
+def tell_dead(graph: Graph, runs: Sequence[tuple[str, Sequence[Any]]]) -> list[str]:
+    """Say who died, where nodes have names: the method and the deaths of each run are given."""
+    said = []
+    for method, deaths in runs if graph.labels is not None else ():
+        names = list_names(graph, (death[1] for death in deaths))
+        if names:
+            said.append(f"In the {method} run died: {join_names(names)}.")
+    return said
+
+
+def join_names(names: Sequence[Any]) -> str:
+    """Write names in a row, the first few of many."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(map(str, names[:MOST_NAMED])) + more
 
 
 def space_deaths(nodes: list[int], last: float) -> list[tuple[float, int]]:
@@ -152,13 +186,22 @@ def read_data(data: Path, advice: dict[str, str] | None = None, **how: Any) -> D
     """
     from continuized import problems
 
-    try:
+    with advise(str(data), advice):
         return problems.read(data, **how)
+
+
+@contextmanager
+def advise(name: str, advice: dict[str, str] | None = None) -> Iterator[None]:
+    """Turn what is wrong with data into BadInput, with what to do about it on the command line."""
+    from continuized import problems
+
+    try:
+        yield
     except problems.DataError as error:
         remedy = {**ADVICE, **(advice or {})}.get(error.kind, "")
         raise BadInput(f"{error.fact}; {remedy}" if remedy else error.fact) from error
     except MemoryError as error:
-        raise BadInput(f"{data} does not fit into memory; keep fewer rows or columns") from error
+        raise BadInput(f"{name} does not fit into memory; keep fewer rows or columns") from error
 
 
 def make_problem(

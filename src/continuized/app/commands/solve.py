@@ -42,7 +42,7 @@ class Fit(NamedTuple):
 
 
 @click.command("solve")
-@click.argument("data", type=options.PATH)
+@click.argument("data", type=options.PATH, nargs=-1, required=True)
 @click.option("--label", metavar="NAME|N",
               help="The column to predict, by name or number (from 1 on, or -1 for the last).  "
               "[default: the one called target, label, y or class, else the last]")  # fmt: skip
@@ -82,16 +82,26 @@ class Fit(NamedTuple):
               help="Keep the state of the run here, and go on from it if it is there.")  # fmt: skip
 @click.option("--every", type=click.FloatRange(min=0.0), default=30.0, show_default=True,
               help="Seconds between two checkpoints.")  # fmt: skip
+@click.option("--shards", type=click.IntRange(min=1),
+              help="Read DATA in so many processes, each of which keeps its own rows.  [default: "
+              "one for each DATA, if there are several]")  # fmt: skip
+@click.option("--ray", metavar="ADDRESS", is_flag=False, flag_value="",
+              help="These processes are actors of the Ray cluster at ADDRESS; alone, of one that "
+              "is started on this machine.")  # fmt: skip
 @click.option("--out", type=options.FILE, help="Write the model (npz).")
 @click.option("--plot", type=options.FILE, is_flag=False, flag_value=Path("solve.png"),
               help="Draw the objective (PNG, SVG, PDF).")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(data: Path, out: Path | None, plot: Path | None, as_json: bool, **given: Any) -> int:
+def command(
+    data: tuple[Path, ...], out: Path | None, plot: Path | None, as_json: bool, **given: Any
+) -> int:
     """Fit a regression to the rows of DATA, and print a summary.
 
-    DATA is a CSV file with a header (separated by , ; or tabs), a LIBSVM/SVMlight, npy or npz file;
-    .gz is read too.  Labels may be numbers, words or true and false; with more than two classes,
-    logistic regression is softmax.  The exit code is 0 if tol was reached, 1 if not.
+    DATA is a CSV file with a header (separated by , ; or tabs), a LIBSVM/SVMlight, npy or npz file,
+    or a folder with X.npy and y.npy, which may be larger than memory; .gz is read too.  Several
+    have their rows together, and each is read by a process of its own.  Labels may be numbers,
+    words or true and false; with more than two classes, logistic regression is softmax.  The exit
+    code is 0 if tol was reached, 1 if not.
     """
     _check_options(**given)
     if plot is not None:
@@ -99,7 +109,18 @@ def command(data: Path, out: Path | None, plot: Path | None, as_json: bool, **gi
     for path in (out, plot):
         if path is not None:  # better now than after the work
             files.writable_folder(path.parent)
-    fit = _prepare(data, **given)
+    name = data[0] if len(data) == 1 else Path(f"{data[0].name} and {len(data) - 1} more")
+    if len(data) == 1 and given["shards"] is None and given["ray"] is None:
+        return _fit(_prepare(name, **given), name, out, plot, as_json, **given)
+    fit = _prepare_shards(data, str(name), **given)
+    with fit.problem:
+        return _fit(fit, name, out, plot, as_json, **given)
+
+
+def _fit(
+    fit: Fit, name: Path, out: Path | None, plot: Path | None, as_json: bool, **given: Any
+) -> int:
+    """Run, write what is asked for, and print the summary."""
     started = time.perf_counter()
     r = _minimize(fit, **given)
     seconds = time.perf_counter() - started
@@ -111,13 +132,13 @@ def command(data: Path, out: Path | None, plot: Path | None, as_json: bool, **gi
     if plot is not None:
         from continuized.plot import figures
 
-        title, format = f"{fit.target.loss} regression, {data.name}", plot.suffix[1:].lower()
+        title, format = f"{fit.target.loss} regression, {name.name}", plot.suffix[1:].lower()
         files.write(plot, figures.render_objective(r.trace, title, format))
     report = _report(fit, fitted, given["method"], r, seconds)
     if as_json:
         click.echo(to_json(report))
     else:
-        _print_summary(data, fit, report, r, [out, plot], **given)
+        _print_summary(name, fit, report, r, [out, plot], **given)
     return 0 if r.success else 1
 
 
@@ -170,26 +191,82 @@ def _prepare(
         _refuse_missing_labels(data, name)
     X, y, means = fitting.handle_missing(data, missing, name)
     target = fitting.choose_target(y, data, loss, name)
-    fitting.check_size(X, 1 if target.loss != "softmax" else len(target.classes or ()), name)
+    fitting.check_size(X.shape[1], _count_outputs(target), name, X)
     on = data.names is not None if intercept is None else intercept
     if on and method in MARKED:
         raise BadInput(f"--method {method} knows no intercept: add --no-intercept")
+    _check_target(method, target)
+    scaling = fitting.standardize(X, on) if standardize else None
+    if target.loss == "huber" and delta is None:
+        delta = fitting.choose_delta(y, name)
+    strength, ratio, words = _choose_penalty(len(y), penalty, alpha, l2, l1_ratio)
+    problem = fitting.make_problem(X, target, (1.0 - ratio) * strength, on, delta)
+    return Fit(data, problem, target, scaling, means, ratio * strength, words, rows_read, delta)
+
+
+def _prepare_shards(
+    paths: tuple[Path, ...], name: str, label: str | None, loss: str | None,
+    intercept: bool | None, standardize: bool, delta: float | None, missing: str | None,
+    drop: tuple[str, ...], zero_based: bool, method: str, shards: int | None, ray: str | None,
+    **given: Any,
+) -> Fit:  # fmt: skip
+    """Let processes read the files, and make the problem that the options ask for."""
+    if standardize or missing is not None:
+        what = "--standardize" if standardize else "--missing"
+        raise BadInput(f"{what} needs all rows in one process: give one DATA, without --shards")
+    if method in MARKED:
+        raise BadInput(
+            f"--method {method} needs all rows in one process: give one DATA, without --shards, or "
+            "--method auto"
+        )
+    if loss == "huber" and delta is None:
+        raise BadInput("--loss huber of several shards needs --delta")
+
+    from continuized.app import fitting, sharded
+
+    how = {"label": label, "drop": list(drop), "zero_based": zero_based}
+    workers, known = sharded.open_shards(paths, shards, ray, how)
+    try:
+        for note in known.notes:
+            click.echo(note, err=True)
+        target = sharded.choose_target(known, loss, name)
+        fitting.check_size(known.columns, _count_outputs(target), name)
+        _check_target(method, target)
+        on = known.names is not None if intercept is None else intercept
+        strength, ratio, words = _choose_penalty(known.rows, **given)
+        problem = sharded.make_problem(workers, known, target, (1.0 - ratio) * strength, on, delta)
+    except BaseException:
+        workers.close()
+        raise
+    return Fit(sharded.as_data(known), problem, target, None, None, ratio * strength, words,
+               known.rows, delta)  # fmt: skip
+
+
+def _count_outputs(target: Target) -> int:
+    return len(target.classes or ()) if target.loss == "softmax" else 1
+
+
+def _check_target(method: str, target: Target) -> None:
+    """Refuse a loss that the method does not take."""
     if method in MARKED and target.loss not in ("logistic", "ridge"):
         raise BadInput(f"--method {method} is for --loss logistic and ridge, got {target.loss}")
     if method in ("nesterov", "gradient-descent") and target.loss == "poisson":
         raise BadInput(f"--method {method} needs a bound of the curvature, which poisson has not")
-    scaling = fitting.standardize(X, on) if standardize else None
-    if target.loss == "huber" and delta is None:
-        delta = fitting.choose_delta(y, name)
+
+
+def _choose_penalty(
+    rows: int, penalty: str, alpha: float | None, l2: float | None, l1_ratio: float | None,
+    **_: Any,
+) -> tuple[float, float, str]:  # fmt: skip
+    """Return the strength of the penalty, the share of |w|_1 in it, and a sentence."""
     strength, why = (l2 if alpha is None else alpha), ""
     if strength is None:
-        strength, why = 1.0 / len(y), " (1/rows)"
+        strength, why = 1.0 / rows, " (1/rows)"
     ratio = {"l2": 0.0, "l1": 1.0}.get(penalty, HALF if l1_ratio is None else l1_ratio)
-    problem = fitting.make_problem(X, target, (1.0 - ratio) * strength, on, delta)
     words = f"{penalty}, alpha = {strength:.6g}{why}"
     if penalty == "elasticnet":
         words += f", l1-ratio = {ratio:g}"
-    return Fit(data, problem, target, scaling, means, ratio * strength, words, rows_read, delta)
+    return strength, ratio, words
 
 
 def _refuse_missing_labels(data: Data, name: str) -> None:
@@ -216,7 +293,7 @@ def _minimize(
     objects: dict[str, Any] = {"dual": cz.DualCoordinate(), "coordinate": cz.CoordinateDescent()}
     problem, more = fit.problem, dict[str, Any]()
     if fit.l1 > 0.0:
-        is_penalised = np.arange(problem.variables) < problem.X.shape[1]
+        is_penalised = np.arange(problem.variables) < problem.column_count
         weights = np.repeat(np.where(is_penalised, fit.l1, 0.0), problem.classes)
         more["prox"] = cz.prox.L1(weights)
     elif method == "continuized":
@@ -261,17 +338,20 @@ def _make_model(fit: Fit, r: Result, missing: str | None, zero_based: bool, **_:
 
 
 def _report(fit: Fit, fitted: Any, method: str, r: Result, seconds: float) -> dict[str, Any]:
-    from continuized.app import fitting
+    from continuized.app import fitting, sharded
     from continuized.problems.regression.gap import bound_gap
 
-    n, d = fit.problem.X.shape
+    n, d = fit.problem.row_count, fit.problem.column_count
     chosen = "continuized" if r.get("passes") is None else "dual"
     gap = r.get("gap")
     if gap is None and math.isfinite(r.fun):
         gap = bound_gap(fit.problem, r.x, fit.l1)
-    # X is scaled in place by now: predict with w as it was fitted.
-    scored = fitted._replace(centre=None, scale=None)
-    quality, value = fitting.judge(fit.target, scored.predict(fit.problem.X))
+    if fit.problem.is_here:
+        # X is scaled in place by now: predict with w as it was fitted.
+        scored = fitted._replace(centre=None, scale=None)
+        quality, value = fitting.judge(fit.target, scored.predict(fit.problem.X))
+    else:
+        quality, value = sharded.judge(fit.problem, fit.target, fitted.w)
     return {
         "method": method if method != "auto" else chosen,
         "loss": fit.target.loss,
@@ -354,12 +434,10 @@ def _kind(data: Data) -> str:
 
 
 def _describe_classes(target: Target) -> str:
-    import numpy as np
-
     from continuized.app.commands.predict import name_class
 
     assert target.classes is not None
-    counts = np.bincount(target.y.astype(int), minlength=len(target.classes)).tolist()
-    each = [f"{name_class(c)} ({k:,})" for c, k in zip(target.classes, counts, strict=True)]
+    pairs = zip(target.classes, target.counts, strict=True)
+    each = [f"{name_class(label)} ({count:,})" for label, count in pairs]
     more = f" and {len(each) - SHOWN} more" if len(each) > SHOWN else ""
     return f"{len(each)}: " + ", ".join(each[:SHOWN]) + more

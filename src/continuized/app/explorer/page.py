@@ -18,15 +18,9 @@ from continuized.app.explorer.translate import Formula, translate
 from continuized.network.gossip import Gossip, mix_over
 from continuized.process import coefficients, flow, methods, parameters
 from continuized.theory.bounds.paper import log_mean_A
-from continuized.theory.bounds.sharp import (
-    CONSTANT,
-    LEAST_A,
-    LEAST_B,
-    decay_numbers_A,
-    decay_numbers_B,
-    log_harmonic_mean,
-)
+from continuized.theory.bounds.sharp import CONSTANT, LEAST_A, LEAST_B, log_harmonic_mean
 from continuized.theory.moments.pair import flow_slope, jump_slope
+from continuized.theory.proofs import decay_numbers_A, decay_numbers_B
 
 SCRIPTS = ("engine", "canvas", "controls", "plane", "many", "network", "main")
 RULES = [

@@ -26,7 +26,7 @@ from continuized.problems import (
 )
 from continuized.process.methods import Continuized, Method
 from continuized.support.statistics import Measurement, mean_test
-from continuized.theory.bounds.sharp import Proof, form, proof_A, proof_B
+from continuized.theory.proofs import ConstantParameters, Proof, theorem_A, theorem_B
 
 POSITIVE = 1e-12  # relative to the size of the form: what rounding may make of an eigenvalue 0
 RATIOS = (7.04, 10.0, 100.0, 1e4)  # L / mu
@@ -44,16 +44,18 @@ def proof_form(subject: Subject, effort: Effort) -> Found:
     """The largest eigenvalue of the form of each proof, with the methods' own parameters."""
     for ratio in (*RATIOS, 1e6):
         mu = 1.0 / ratio
-        yield _largest_eigenvalue(subject.continuized(1.0, mu), proof_A(math.sqrt(mu)))
-        yield _largest_eigenvalue(subject.sharp_continuized(1.0, mu), proof_B(math.sqrt(2.0 * mu)))
+        yield _largest_eigenvalue(subject.continuized(1.0, mu), theorem_A(math.sqrt(mu)))
+        yield _largest_eigenvalue(
+            subject.sharp_continuized(1.0, mu), theorem_B(math.sqrt(2.0 * mu))
+        )
 
 
 def _largest_eigenvalue(method: Method, proof: Proof) -> Measurement:
     a, b, gamma, gamma_prime, _ = method.coefficients(1, 3.0, 3.0 + GAP, GAP, 0.0)
     both = -math.log1p(-(a + b)) / GAP  # eta + eta'
     eta, eta_prime = both * a / (a + b), both * b / (a + b)
-    own = proof._replace(eta=eta, eta_prime=eta_prime, gamma=gamma, gamma_prime=gamma_prime)
-    matrix = form(own).astype(np.float64)
+    own = proof._replace(parameters=ConstantParameters(eta, eta_prime, gamma, gamma_prime))
+    matrix = np.array(own.form, dtype=np.float64)
     # Each variable in its own unit, for they are of different powers of mu; z drops out.
     unit = np.sqrt(np.abs(np.diag(matrix)))
     unit[1] = math.sqrt(proof.mu)

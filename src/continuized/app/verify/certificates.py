@@ -1,6 +1,6 @@
 """Checks of certificates: the proofs of Theorem 3 and of two sharper theorems, as their numbers.
 
-No solver is asked: P and the multipliers stand here as the proofs give them, at values of mu/L for
+No solver is asked: P and the multipliers are as the proofs give them, at values of mu/L for
 which all of them are fractions.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,41 +17,10 @@ from continuized.app.verify.claims import ROUNDING, Effort, Found, Subject, at_m
 from continuized.problems import Quadratic
 from continuized.process.methods import Continuized
 from continuized.support.statistics import Measurement
-from continuized.theory.certificates import unbalanced
+from continuized.theory.proofs import PAIRS, Proof, theorem_3, theorem_A, theorem_B, unbalanced
 
 L = Fraction(1)
 TOO_FAST = Fraction(106, 100)  # times the rate: no longer a proof, of the two sharper theorems
-
-
-class Proof(NamedTuple):
-    """What a theorem says, in numbers: the arguments of a certificate."""
-
-    parameters: tuple[Fraction, Fraction, Fraction, Fraction]
-    mu: Fraction
-    rate: Fraction
-    P: tuple[Fraction, Fraction, Fraction]
-    from_star: Fraction  # the multiplier of (*, x+); the others follow
-
-
-def theorem_3(q: Fraction) -> Proof:
-    """The paper's parameters, rate q = sqrt(mu/L)."""
-    mu, zero = q**2, Fraction(0)
-    return Proof((q, q, 1 / L, 1 / q), mu, q, (zero, zero, mu / 2), zero)
-
-
-def theorem_A(q: Fraction) -> Proof:
-    """The paper's parameters, rate 4q/3."""
-    mu, nu = q**2, 8 / (9 + 3 * q)
-    P = (nu * mu * Fraction(-7, 16), nu * mu * Fraction(3, 16), nu * mu * Fraction(9, 16))
-    return Proof((q, q, 1 / L, 1 / q), mu, Fraction(4, 3) * q, P, Fraction(19, 20) * mu)
-
-
-def theorem_B(p: Fraction) -> Proof:
-    """Other parameters, rate p = sqrt(2 mu/L)."""
-    mu, nu = p**2 / 2, 1 / (1 + Fraction(2, 3) * p)
-    P = (-nu * mu / 2, Fraction(0), nu * mu)
-    parameters = (p, p / 2, 1 / L, 1 / p + Fraction(2, 3))
-    return Proof(parameters, mu, p, P, mu * (1 + p / 4))
 
 
 def proofs() -> Iterator[tuple[Proof, bool]]:
@@ -64,8 +33,7 @@ def proofs() -> Iterator[tuple[Proof, bool]]:
 
 def certificate(subject: Subject, proof: Proof, rate: Fraction, parameters: Any) -> Any:
     """Make the certificate of a proof, its rate and parameters perhaps changed."""
-    l = proof.from_star
-    multipliers = {("*", "x+"): l, ("*", "x"): rate - l, ("x", "x+"): 1 - l}
+    multipliers = dict(zip(PAIRS, proof._replace(rate=rate).multipliers, strict=True))
     return subject.certificate(parameters, L, proof.mu, rate, proof.P, multipliers)
 
 

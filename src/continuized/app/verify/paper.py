@@ -46,7 +46,7 @@ class LogCosh(Problem):
     """
 
     def __init__(self) -> None:
-        from numba import njit
+        from continuized.support.jit import HAS_NUMBA, njit
 
         star = np.array([3.0, -1.0, 0.2])
 
@@ -63,7 +63,11 @@ class LogCosh(Problem):
             for i in range(x.size):
                 out[i] = np.tanh(x[i] - star[i])
 
-        super().__init__(fun, grad, L=1.0, mu=0.0, x_star=star, f_star=0.0)
+        known: dict[str, Any] = {"L": 1.0, "mu": 0.0, "x_star": star, "f_star": 0.0}
+        if HAS_NUMBA:
+            super().__init__(fun, grad, **known)
+        else:
+            super().__init__(self.values, self.grads, **known)
 
     def values(self, points: Any) -> Any:
         u = np.abs(points - self.x_star)

@@ -26,12 +26,19 @@ import numpy as np
 
 from continuized.marked.kernels.entropy import entropy_step, logit
 from continuized.marked.kernels.layout import ALPHA, BETA, HIGH, L1, LOW, REBASED, D, S
-from continuized.problems.losses import SQUARED, loss_slope
+from continuized.problems.losses import SQUARED, loss_slope, losses_in_numpy
 from continuized.process import prox
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B
 from continuized.process.flow import mix
 from continuized.process.prox import entry_step
-from continuized.support.jit import compile_formulas, fetch, jit, subtract_pair, uncounted
+from continuized.support.jit import (
+    compile_formulas,
+    fetch,
+    in_numpy,
+    jit,
+    subtract_pair,
+    uncounted,
+)
 
 compile_formulas(*prox.FORMULAS, error_model="numpy")
 
@@ -46,7 +53,13 @@ LENT = 4.0  # the strong convexity of the entropy, which f is given
 ONE = np.uintp(1)  # unsigned, an index is not tested for counting from the end
 
 
+def _rebase_in_numpy(alpha, beta, pairs):
+    x, z = pairs[:, S] + alpha * pairs[:, D], pairs[:, S] + beta * pairs[:, D]
+    pairs[:, S], pairs[:, D] = 0.5 * (x + z), x - z
+
+
 @uncounted
+@in_numpy(_rebase_in_numpy)
 def rebase(alpha, beta, pairs):
     """Express the same x and z by the pairs (s, d) with alpha = 1/2, beta = -1/2."""
     for i in range(pairs.shape[0]):
@@ -76,7 +89,12 @@ def is_due(alpha, beta):
 # take the slope along the column of the next event, while an image is at hand.
 
 
+def _fetch_nothing(*places):
+    """Ask for nothing: without Numba, nobody waits for memory."""
+
+
 @uncounted
+@in_numpy(_fetch_nothing)
 def fetch_column(i, indptr, indices, values):
     """Ask for a column's entries ahead of their use: marks are random, so no hardware foresees
     them."""
@@ -95,6 +113,7 @@ def are_far(indices, images):
 
 
 @uncounted
+@in_numpy(_fetch_nothing)
 def fetch_images(i, indptr, indices, images):
     """Ask for what a sparse column will meet; its own entries must have come by now."""
     if indices is not None:
@@ -103,7 +122,15 @@ def fetch_images(i, indptr, indices, images):
             fetch(images, width * np.uintp(indices[p]))
 
 
+def _column_slope_in_numpy(kind, alpha, begin, end, indices, values, targets, images):
+    rows = slice(None) if indices is None else indices[begin:end]
+    u = images[rows] if images.ndim == 1 else images[rows, S] + alpha * images[rows, D]
+    slopes = u if targets is None else losses_in_numpy(kind, u, targets[rows])[1]
+    return float(values[begin:end] @ slopes)
+
+
 @uncounted
+@in_numpy(_column_slope_in_numpy)
 def column_slope(kind, alpha, begin, end, indices, values, targets, images):
     """Return sum_r A_ri loss'(u_r, y_r), over a column of A."""
     slope = 0.0
@@ -114,7 +141,17 @@ def column_slope(kind, alpha, begin, end, indices, values, targets, images):
     return slope
 
 
+def _subtract_column_in_numpy(begin, end, indices, values, ds, dd, images):
+    rows, column = slice(None) if indices is None else indices[begin:end], values[begin:end]
+    if images.ndim == 1:
+        images[rows] -= column * ds
+    else:
+        images[rows, S] -= column * ds
+        images[rows, D] -= column * dd
+
+
 @uncounted
+@in_numpy(_subtract_column_in_numpy)
 def subtract_column(begin, end, indices, values, ds, dd, images):
     """Subtract the images of the change of a coordinate."""
     for p in range(begin, end):
@@ -128,7 +165,16 @@ def subtract_column(begin, end, indices, values, ds, dd, images):
             subtract_pair(images, np.uintp(indices[p]), values[p], ds, dd)
 
 
+def _subtract_then_slope_in_numpy(
+    kind, alpha, begin, end, following, values, ds, dd, targets, images
+):
+    subtract_column(begin, end, None, values, ds, dd, images)
+    last = following + (end - begin)
+    return column_slope(kind, alpha, following, last, None, values, targets, images)
+
+
 @uncounted
+@in_numpy(_subtract_then_slope_in_numpy)
 def subtract_then_slope(kind, alpha, begin, end, following, values, ds, dd, targets, images):
     """Do subtract_column for a dense column, then column_slope, with the alpha of the next event,
     for the one whose entries begin at `following`."""
@@ -147,6 +193,7 @@ def subtract_then_slope(kind, alpha, begin, end, following, values, ds, dd, targ
 
 
 @uncounted
+@in_numpy(_fetch_nothing)
 def fetch_constants(i, steps, ridge, center, scale, entries, entropy):
     """Ask for a coordinate's constants ahead of their use, as `fetch_column` for its column."""
     fetch(steps, i)
@@ -349,7 +396,7 @@ def block_events(
             step = coefficients[e, GAMMA_PRIME] * weights[block]
         for j in range(first, last):
             i = np.uintp(members[j])
-            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
             slope = column_slope(kind, alpha, begin, end, indices, values, targets, images)
             x = points[i] if points.ndim == 1 else points[i, S] + alpha * points[i, D]
             v = x if points.ndim == 1 else points[i, S] + beta * points[i, D]
@@ -360,7 +407,7 @@ def block_events(
         shrink_block(falls, first, last, step, members, points, beta, block, norms)
         for j in range(first, last):
             i = np.uintp(members[j])
-            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
             ds, dd = falls[j], 0.0
             if points.ndim == 1:
                 points[i] -= ds

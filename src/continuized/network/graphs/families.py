@@ -264,6 +264,25 @@ def parse(spec: str, rng: Seed = None) -> tuple[Edges, str]:
     return made, ":".join([kind, *fields[: form.count(":") + 1], *seed])
 
 
+def give_size(spec: str, nodes: int) -> str:
+    """Complete a spec that leaves its size out; other texts are returned as they are.
+
+    A grid is made as square as the number of nodes allows.
+
+    >>> [give_size(spec, 12) for spec in ("cycle", "grid", "regular:3", "erdos:0.5", "star:5")]
+    ['cycle:12', 'grid:3x4', 'regular:3x12', 'erdos:12:0.5', 'star:5']
+    """
+    kind, *fields = spec.strip().split(":")
+    if kind not in FAMILIES or len(fields) != FAMILIES[kind].form.count(":") + (kind == "regular"):
+        return spec
+    if kind == "grid":
+        rows = max(r for r in range(1, math.isqrt(nodes) + 1) if nodes % r == 0)
+        return f"{kind}:{rows}x{nodes // rows}"
+    if kind == "regular":
+        return spec if "x" in fields[0] else f"{kind}:{fields[0]}x{nodes}"
+    return ":".join([kind, str(nodes), *fields])
+
+
 def is_spec(text: str) -> bool:
     """Tell whether a text begins like a spec (a file may have any other name)."""
     return text.strip().partition(":")[0] in FAMILIES

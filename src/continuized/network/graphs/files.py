@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import itertools
@@ -17,7 +18,10 @@ from continuized.problems.base import Array
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
 
-FORM = "a line must be `i j` or `i j rate`"
+FORM = "a line must be `i j`, `i j rate` or `i j {'weight': rate}`"
+# What networkx reads, by the endings of names.
+FOREIGN = {".graphml": "graphml", ".gml": "gml"}
+NamedEdge = tuple[str, str, float | None]
 
 
 class Edges(NamedTuple):
@@ -35,38 +39,123 @@ class Edges(NamedTuple):
 
 
 def read_edges(path: Path) -> Edges:
-    """Read the edges in a file.
+    """Read the edges in a file, of the kind that the ending of its name tells.
 
-    - Text: a line to an edge, `i j` or `i j rate`, separated by spaces or tabs; what stands
-      behind a # is a comment, and so are empty lines.
-    - .csv: the same with commas; a first line whose rate is no number, or `source,target`, is a
-      heading.
-    - .json: a list of [i, j] or [i, j, rate], or an object that has it under "edges".
+    - .csv: a line to an edge, `i,j` or `i,j,rate`; a first line whose rate is no number, or
+      `source,target`, is a heading.
+    - .json: a list of [i, j] or [i, j, rate], or an object that has it under "edges"; or what
+      `networkx.node_link_data` makes, edges {"source": i, "target": j, "weight": rate} under
+      "edges" or "links".
+    - .adjlist: a line to a node, `i j k ...`, its name and its neighbours'.  An edge may stand at
+      one of its ends, as networkx writes it, or at both.
+    - .graphml, .gml: as networkx reads them, which must be installed (the extra `network`); the
+      attribute "weight" of an edge is its rate.
+    - Any other: text, a line to an edge, `i j`, `i j rate` or, as networkx writes it,
+      `i j {'weight': rate}`, separated by spaces or tabs.
 
-    Nodes are integers or names; either all edges have a rate, or none.  Integers that leave no gap
-    from 0 on stay as they are; other integers are numbered in their order, and names in that of
-    their appearance.
+    In text, what stands behind a # is a comment, and so are empty lines.  Nodes are integers or
+    names; either all edges have a rate, or none.  Integers that leave no gap from 0 on stay as they
+    are; other integers are numbered in their order, and names in that of their appearance.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is no text file of edges") from None
     kind = path.suffix.lower()
+    edges: list[Any]
+    if kind in FOREIGN:
+        edges, names = _read_foreign(path, FOREIGN[kind])
+    else:
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError:
+            raise ValueError(f"{path} is no text file of edges") from None
+        edges, names = _parse(path, text, kind)
+    if all(name.isascii() and name.isdigit() for name in names):
+        edges = [(int(i), int(j), rate) for i, j, rate in edges]
+        names = sorted(set(map(int, names)))
+    return _number(edges, names, f"{path}: ")
+
+
+def _parse(path: Path, text: str, kind: str) -> tuple[list[NamedEdge], list[Any]]:
+    """Find the edges in a text, and the names of all nodes in order."""
+    alone: list[str] = []
     if kind == ".json":
         rows = _parse_json(path, text)
     elif kind == ".csv":
         listed = enumerate(csv.reader(io.StringIO(text)), 1)
         rows = [(k, [cell.strip() for cell in row]) for k, row in listed if any(row)]
         rows = [(k, row) for k, row in rows if not (k == 1 and _is_heading(row))]
+    elif kind == ".adjlist":
+        lines = [line.partition("#")[0].split() for line in text.splitlines()]
+        rows, alone = _find_pairs(lines), [line[0] for line in lines if line]
     else:
-        lines = (line.partition("#")[0].split() for line in text.splitlines())
-        rows = [(k, row) for k, row in enumerate(lines, 1) if row]
-    edges: list[Any] = [_check_edge(path, k, row) for k, row in rows]
-    names: list[Any] = list(dict.fromkeys(end for i, j, _ in edges for end in (i, j)))
-    if all(name.isascii() and name.isdigit() for name in names):
-        edges = [(int(i), int(j), rate) for i, j, rate in edges]
-        names = sorted(set(map(int, names)))
-    return _number(edges, names, f"{path}: ")
+        found = ((k, _split_line(path, k, line)) for k, line in enumerate(text.splitlines(), 1))
+        rows = [(k, row) for k, row in found if row]
+    edges = [_check_edge(path, k, row) for k, row in rows]
+    ends = (end for i, j, _ in edges for end in (i, j))
+    return edges, list(dict.fromkeys(itertools.chain(ends, alone)))
+
+
+def _find_pairs(lines: Sequence[Sequence[str]]) -> list[tuple[int, list[str]]]:
+    """List the edges of an adjacency list, those that stand at both ends once."""
+    rows: list[tuple[int, list[str]]] = []
+    seen: set[tuple[str, str]] = set()
+    for k, (node, *neighbours) in ((k, line) for k, line in enumerate(lines, 1) if line):
+        for other in neighbours:
+            if (other, node) not in seen:
+                rows.append((k, [node, other]))
+        seen.update((node, other) for other in neighbours if other != node)
+    return rows
+
+
+def _split_line(path: Path, k: int, line: str) -> list[str]:
+    """Split a line of text; of data in braces, the weight is the third word."""
+    words, brace, data = line.partition("{")
+    if not brace or "#" in words:
+        return line.partition("#")[0].split()
+    try:
+        found = ast.literal_eval(f"{{{data.strip()}")
+        if not isinstance(found, dict):
+            raise TypeError
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        raise ValueError(f"{path}, line {k}: {FORM}, got {short_repr(line)}") from None
+    return [*words.split(), *([str(found["weight"])] if "weight" in found else [])]
+
+
+def _read_foreign(path: Path, kind: str) -> tuple[list[Any], list[Any]]:
+    """Read a file as networkx does."""
+    try:
+        import networkx
+    except ImportError as error:
+        raise ImportError(
+            f"{path}: {path.suffix} files need networkx, which is not installed: "
+            'pip install "continuized[network]"',
+            name="networkx",
+        ) from error
+    with open(path, "rb"):  # what cannot be opened is said as of any other file
+        pass
+    try:
+        graph = networkx.read_graphml(path) if kind == "graphml" else _read_gml(networkx, path)
+    except Exception as error:  # of the parser, of many kinds
+        why = short_repr(" ".join(str(error).split()) or type(error).__name__)
+        raise ValueError(f"{path} cannot be read as {path.suffix[1:]}: {why}") from error
+    if graph.is_directed() or graph.is_multigraph():
+        raise ValueError(f"{path}: its edges must have no direction, and no two the same ends")
+    edges = [
+        (str(i), str(j), _check_weight(path, data.get("weight")))
+        for i, j, data in graph.edges(data=True)
+    ]
+    return edges, [str(name) for name in graph.nodes]
+
+
+def _read_gml(networkx: Any, path: Path) -> Any:
+    try:
+        return networkx.read_gml(path)
+    except networkx.NetworkXError as error:
+        if "label" not in str(error):
+            raise
+        return networkx.read_gml(path, label="id")  # nodes without names
+
+
+def _check_weight(path: Path, weight: Any) -> float | None:
+    return None if weight is None else check.real(weight, f"{path}: a weight", above=0.0)
 
 
 def _is_heading(row: Sequence[str]) -> bool:
@@ -96,7 +185,8 @@ def _parse_json(path: Path, text: str) -> list[tuple[int, list[str]]]:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is no JSON: {error}") from None
-    found = found.get("edges") if isinstance(found, dict) else found
+    if isinstance(found, dict):
+        found = _unlink(found)
     if not isinstance(found, list):
         raise ValueError(f'{path} must hold a list of [i, j] or [i, j, rate], or {{"edges": it}}')
     for k, row in enumerate(found, 1):
@@ -104,6 +194,15 @@ def _parse_json(path: Path, text: str) -> list[tuple[int, list[str]]]:
             what = "[i, j] or [i, j, rate]"
             raise check.refusal(ValueError, f"{path}, edge {k}", what, row)
     return [(k, [str(cell) for cell in row]) for k, row in enumerate(found, 1)]
+
+
+def _unlink(found: dict[str, Any]) -> Any:
+    """Take the edges out of an object, as lists."""
+    edges = found.get("edges", found.get("links"))
+    if not isinstance(edges, list) or not all(isinstance(edge, dict) for edge in edges):
+        return edges
+    keys = ("source", "target", "weight")
+    return [[edge.get(key) for key in keys if key != "weight" or key in edge] for edge in edges]
 
 
 def read_networkx(graph: Any) -> Edges:

@@ -149,6 +149,14 @@ class Graph:
         """
         return self.theta / (0.5 * self.mu_g)
 
+    def label_of(self, node: Any) -> Any:
+        """Return what a node is called: its number, where it has no name.
+
+        >>> Graph.of("path:3").label_of(2)
+        2
+        """
+        return int(node) if self.labels is None else self.labels[int(node)]
+
     def resistances(self) -> Array:
         """Compute (e_i - e_j)^T Lambda^+ (e_i - e_j) of every edge, exact to rounding."""
         return spectrum.resistances(self.nodes, self.edges, self.P)

@@ -24,9 +24,10 @@ from continuized.problems.losses import (
     logistic_second_slope,
     loss,
     loss_slope,
+    losses_in_numpy,
     tail,
 )
-from continuized.support.jit import jit_uncounted, uncounted
+from continuized.support.jit import in_numpy, jit_uncounted, uncounted
 from continuized.support.threads import interruptible
 
 compile_losses()
@@ -38,6 +39,7 @@ SMALL = 1e-12  # |g|, relative to what it is made of
 
 
 @uncounted
+@in_numpy(np.dot)
 def inner(v: Array, w: Array) -> float:
     """Return <v, w>."""
     total = 0.0
@@ -46,7 +48,14 @@ def inner(v: Array, w: Array) -> float:
     return total
 
 
+def _slope_in_numpy(
+    kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array, out: Array
+) -> None:
+    out[:] = l2 * w + (weights * losses_in_numpy(kind, X @ w, y)[1]) @ X
+
+
 @uncounted
+@in_numpy(_slope_in_numpy)
 def slope(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array, out: Array) -> None:
     """Write the gradient of sum_r weights_r loss(<x_r, w>, y_r) + l2/2 |w|^2 into `out`."""
     for c in range(w.size):
@@ -57,7 +66,12 @@ def slope(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array, 
             out[c] += push * X[r, c]
 
 
+def _value_in_numpy(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array) -> float:
+    return float(0.5 * l2 * (w @ w) + weights @ losses_in_numpy(kind, X @ w, y)[0])
+
+
 @jit_uncounted
+@in_numpy(_value_in_numpy)
 def value(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array) -> float:
     """Return sum_r weights_r loss(<x_r, w>, y_r) + l2/2 |w|^2."""
     total = 0.5 * l2 * inner(w, w)
@@ -66,7 +80,16 @@ def value(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array) 
     return float(total)
 
 
+def _hessian_in_numpy(
+    kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array, out: Array
+) -> None:
+    if kind != SQUARED:
+        weights = weights * logistic_second_slope(np.exp(-np.abs(y * (X @ w))))
+    out[:] = (X.T * weights) @ X + l2 * np.eye(w.size)
+
+
 @uncounted
+@in_numpy(_hessian_in_numpy)
 def hessian(
     kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array, out: Array
 ) -> None:
@@ -86,7 +109,15 @@ def hessian(
                 out[c, b] += scaled * X[r, b]
 
 
+def _factorise_in_numpy(matrix: Array) -> None:
+    try:
+        matrix[:] = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        matrix[:] = math.nan
+
+
 @uncounted
+@in_numpy(_factorise_in_numpy)
 def factorise(matrix: Array) -> None:
     """Write Cholesky's C in place, in the lower triangle, of a matrix that has one."""
     for c in range(matrix.shape[0]):
@@ -97,7 +128,14 @@ def factorise(matrix: Array) -> None:
             matrix[c, b] = total / matrix[b, b] if b < c else math.sqrt(total)
 
 
+def _solve_factored_in_numpy(factor: Array, out: Array) -> None:
+    from scipy.linalg import cho_solve
+
+    out[:] = cho_solve((factor, True), out, check_finite=False)
+
+
 @uncounted
+@in_numpy(_solve_factored_in_numpy)
 def solve_factored(factor: Array, out: Array) -> None:
     """Solve (C C^T) v = out in place, C the lower triangle `factor`."""
     d = out.size

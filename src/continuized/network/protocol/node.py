@@ -86,7 +86,9 @@ class Node:
     """Node `number`, with the probabilities P_ij of the edges to its neighbours.
 
     `timeout`, in units of its own time, is the longest it waits before it gives up or sends
-    again.  `life` counts how often it came back: then it has first to join.
+    again.  `life` counts how often it came back: then it has first to join.  A node that goes on
+    from a checkpoint is given its own `time` and the number `seq` of its last exchange, and has its
+    values already.
     """
 
     number: int
@@ -98,19 +100,22 @@ class Node:
     speed: float = 1.0  # of its own clock
     life: int = 0
     logging: bool = True
+    time: float = 0.0
+    seq: int | None = None
     quiet: bool = False  # begins no exchange any more
     counts: Counts = field(default_factory=Counts)
     log: list[Entry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.joining = self.life > 0
+        self.joining = self.life > 0 and self.seq is None
         n = len(self.neighbours)
         own, others = np.full(n, SELF), np.arange(1, n + 1)
         ends = np.column_stack([np.append(own, others), np.append(others, own)])
         work = np.column_stack([np.zeros(n + 1), np.ones(n + 1)])  # its clock is its time
         self.rows = transitions.make_rows(ends, work, 0, self.timeout)
         self.rows.edge[:, [ANSWERED, APPLIED]] = -1
-        self.rows.node[SELF, OWN_SEQ] = self.life * LIFE
+        self.rows.node[SELF, OWN_SEQ] = self.life * LIFE if self.seq is None else self.seq
+        self.rows.work[SELF, TIME] = self.time
         self._edge_to = {peer: k for k, peer in enumerate(self.neighbours)}
         self.deadline = math.inf  # of the exchange it is in
         self.rate = 0.5 * sum(self.P)  # the other end of an edge ticks for it just as often
@@ -138,6 +143,11 @@ class Node:
     def now(self) -> float:
         """Its own time, up to which it has mixed."""
         return float(self.rows.work[SELF, TIME])
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the exchange that it began last."""
+        return int(self.rows.node[SELF, OWN_SEQ])
 
     @property
     def busy(self) -> bool:
@@ -270,7 +280,7 @@ class Node:
         if not np.isfinite(d).all():
             raise ArithmeticError("a transfer is no longer finite: the run diverges")
         self.counts.exchanges += 1
-        self._book(peer, -self.model.conserved_per_transfer(plain) * d, self._lives.get(peer, 0))
+        self._book(peer, -1.0, d, plain, self._lives.get(peer, 0))
         self._note(LOG_PAY, peer, message.seq)
         self.owed[peer] = Owed(message.seq, d, plain, now + self._wait)
         return [self._message(reply, peer, message.seq, d, plain)]
@@ -291,9 +301,7 @@ class Node:
             assert message.values is not None
             self._mix(now)
             self.model.apply(message.values, message.plain)
-            self._book(
-                peer, self.model.conserved_per_transfer(message.plain) * message.values, seq // LIFE
-            )
+            self._book(peer, 1.0, message.values, message.plain, seq // LIFE)
             self._note(LOG_APPLY, peer, seq)
             self.counts.count_age(now - float(rows.transfer[e, SINCE]))
             transitions.unlock(rows, e, seq)
@@ -355,11 +363,15 @@ class Node:
         x, z = self.model.state()
         return x + z
 
-    def _book(self, peer: int, amount: Array, life: int) -> None:
+    def _book(self, peer: int, sign: float, transfer: Array, plain: bool, life: int) -> None:
+        amount = sign * self._find_moved(transfer, plain)
         if life < self._lives.get(peer, 0):  # it came late, from one that is dead
             self.of_dead = self.of_dead + amount
         else:
             self.account[peer] = self.account.get(peer, 0.0) + amount
+
+    def _find_moved(self, transfer: Array, plain: bool) -> Array:
+        return self.model.conserved_per_transfer(plain) * transfer
 
     def _note(self, kind: int, peer: int, seq: int) -> None:
         if self.logging:

@@ -18,11 +18,15 @@ from numpy.typing import ArrayLike
 from continuized.network.gossip import Constants, mix_over
 from continuized.problems.base import Array
 from continuized.process.methods import jump
+from continuized.support.checkpoints.state import Checkpointed
 from continuized.support.validation import short_repr
 
 
 class NodeModel(Protocol):
     """A node's state and its four moves.  Arrays given are never changed, those returned are fresh.
+
+    A model that is also `support.checkpoints.state.Checkpointed`, which names what changes in it,
+    can be kept in a checkpoint of the run.
 
     `plain` tells whether the node has fallen back to plain gossip.  A transfer is applied with
     the steps it was paid with, whatever the receiver has become since: `apply` is told.
@@ -63,11 +67,13 @@ class NodeModel(Protocol):
         """Start from what a neighbour answered."""
 
 
-class GossipModel:
+class GossipModel(Checkpointed):
     """Gossip averaging: the answer is x, the transfer d = x_i - x_j.
 
     A method whose nodes differ only in what they exchange overrides `answer`.
     """
+
+    changing = ("x", "z", "plain")
 
     def __init__(self, x: ArrayLike, theta: float, gamma: float, gamma_prime: float) -> None:
         self.x: Array = np.array(x, dtype=np.float64)

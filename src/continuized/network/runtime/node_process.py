@@ -15,12 +15,21 @@ from continuized.network.protocol.node import Entry, Node
 from continuized.network.protocol.node_model import NodeModelSpec
 from continuized.network.protocol.transitions import Message
 from continuized.network.runtime.merge_logs import ENTRY, NO_ENTRIES
+from continuized.network.runtime.saved_nodes import (
+    from_record,
+    restore_model,
+    save_nodes,
+    to_record,
+)
 from continuized.network.runtime.scheduler import FaultyLink, NodeScheduler, describe_error
+from continuized.network.runtime.sketch import Sketch
 from continuized.network.runtime.wire_format import Codec, Record
 from continuized.problems.base import Array
 
-# What is reported of a node: x, z, its answer, the x + z it began with, what it has of the dead.
+# What is reported of a node, whole at the start and at the end: x, z, its answer, the x + z it
+# began with, what it has of the dead.  In between, sketches of the first three.
 STATE = ("x", "z", "answer", "start", "of_dead")
+SEEN = 3
 LINK_KEY = 0xFFFFFFFF  # of a link's own random stream; the keys of nodes are their numbers
 
 
@@ -32,24 +41,29 @@ class NodeProcess:
         self.worker = int(header["worker"])
         self.codec = Codec(bytes.fromhex(header["key"]), int(header["dim"]))
         self.worker_of = {int(node): int(worker) for node, worker in header["assignments"]}
+        self.pause = 0  # the number of the pause in which nodes are quiet; 0: they are not
         self.strangers = 0  # connections that were ended, for nothing of this run came over them
         self._internal: list[Message] = []  # between nodes of this worker
         self._entries: list[Entry] = []
+        self._sketch = Sketch(self.codec.dim, header["seed"])
         random = np.random.default_rng([*header["seed"], LINK_KEY, self.worker])
         link = FaultyLink(random, *header["faults"])
         nodes: dict[int, Node] = {}
         failures = []
+        saved = from_record(order)
         for given, factory, names, options in header["nodes"]:
             number = given["number"]
             try:
                 its = {name: arrays[f"{number}/{name}"] for name in names}
                 model = NodeModelSpec(factory, its, options).make()
+                if str(number) in saved:
+                    restore_model(model, saved[str(number)])
                 random = np.random.default_rng([*header["seed"], number, given["life"]])
                 nodes[number] = Node(model=model, random=random, log=self._entries, **given)
             except Exception as error:  # a model is the user's code: only its own node dies of it
                 failures.append((number, describe_error(error)))
         speed, stride = float(header["speed"]), float(header["stride"])
-        self.scheduler = NodeScheduler(nodes, speed, stride, link)
+        self.scheduler = NodeScheduler(nodes, speed, stride, link, float(header["t"]))
         self.scheduler.failures += failures
 
     def take_turn(self, wall: float, messages: Iterable[Message] = ()) -> dict[int, bytes]:
@@ -70,13 +84,15 @@ class NodeProcess:
         return 0.0 if self._internal else self.scheduler.seconds_to_sleep()
 
     def obey(self, command: dict[str, Any]) -> None:
-        """Obey a command: who died or came back, to go on as plain gossip, or to be quiet."""
+        """Obey a command: who died or came back, to go on as plain gossip, to be quiet or not."""
         for node in self.scheduler.nodes.values():
             for peer, deaths, back in command.get("deaths", ()):
                 node.note_deaths(peer, deaths, back)
             if command.get("plain") and not node.model.plain:
                 node.fall_back(self.scheduler.local_time(node))
-            node.quiet = node.quiet or bool(command.get("quiet"))
+        if "quiet" in command:
+            self.pause = int(command["quiet"])
+            self.scheduler.set_quiet(self.pause > 0)
 
     def take_log(self) -> NDArray[Any]:
         """Return the entries of the log since the last call."""
@@ -84,13 +100,18 @@ class NodeProcess:
         self._entries.clear()
         return fresh
 
-    def make_report(self, final: bool = False) -> Record:
-        """Report the state of every node and the counts so far; at the end, also what is owed."""
-        nodes, states = self._read_states()
+    def make_report(self, final: bool = False, whole: bool = False, saving: bool = False) -> Record:
+        """Report the counts of every node so far and sketches of its state.
+
+        At the end, and where it is asked for, the states are whole; at the end there is also what
+        is owed.  With `saving`, all that is needed to go on with the nodes is added.
+        """
+        nodes, states = self._read_states(whole or final)
         failures, self.scheduler.failures = self.scheduler.failures, []
+        idle = all(node.quiet and node.idle for node in nodes) and not self._internal
         header = {
             "t": self.scheduler.t,
-            "idle": all(node.quiet and node.idle for node in nodes) and not self._internal,
+            "idle": self.pause if idle else 0,
             "failures": failures,
             "dropped": self.codec.dropped + self.strangers,
             "strangers": self.strangers,
@@ -99,14 +120,21 @@ class NodeProcess:
         arrays = {
             "number": np.array([node.number for node in nodes], np.int64),
             "counts": np.array([list(vars(node.counts).values()) for node in nodes], np.float64),
-            "states": states,
+            "states" if whole or final else "seen": states,
         }
-        return header, {**arrays, **self._list_owed(nodes)} if final else arrays
+        if final:
+            arrays |= self._list_owed(nodes)
+        if saving:
+            more, its = to_record(save_nodes(nodes))
+            header, arrays = {**header, **more, "saved_in": self.pause}, {**arrays, **its}
+        return header, arrays
 
-    def _read_states(self) -> tuple[list[Node], Array]:
-        """Find the nodes that have a value, and read their STATE, (5, nodes, dim)."""
+    def _read_states(self, whole: bool) -> tuple[list[Node], Array]:
+        """Find the nodes that have a value, and read their STATE, (5, nodes, dim), or the sketches
+        of what is SEEN, (3, nodes, size)."""
         nodes: list[Node] = []
-        states = np.zeros((len(STATE), len(self.scheduler.nodes), self.codec.dim))
+        shape = (len(STATE), self.codec.dim) if whole else (SEEN, self._sketch.size)
+        states = np.zeros((shape[0], len(self.scheduler.nodes), shape[1]))
         for number, node in list(self.scheduler.nodes.items()):
             if not node.joining:
                 try:
@@ -114,7 +142,8 @@ class NodeProcess:
                 except Exception as error:  # as above
                     self.scheduler.fail(number, error)
                 else:
-                    for rows, part in zip(states, told, strict=True):
+                    parts = told if whole else map(self._sketch.apply, told[:SEEN])
+                    for rows, part in zip(states, parts, strict=True):
                         rows[len(nodes)] = part
                     nodes.append(node)
         return nodes, states[:, : len(nodes)]

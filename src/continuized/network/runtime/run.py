@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,12 +19,18 @@ from continuized.network.gossip import Gossip, as_gossip, check_values
 from continuized.network.graphs.graph import Graph
 from continuized.network.protocol.node_model import AVERAGING, NodeModelSpec
 from continuized.network.result import Outcome
+from continuized.network.runtime.event_log import EventLog
 from continuized.network.runtime.monitor import RunMonitor
+from continuized.network.runtime.ray_options import Ray
+from continuized.network.runtime.saved_nodes import can_save
 from continuized.network.runtime.supervisor import Supervisor
+from continuized.network.runtime.termination import EXIT_CODE
 from continuized.network.runtime.transport import RunPlan, Transport
 from continuized.network.runtime.wire_format import KEY_BYTES
 from continuized.process.random_streams import Seed, child, seed_sequence
 from continuized.support import validation as check
+from continuized.support.checkpoints import checkpointer as checkpoints
+from continuized.support.checkpoints.state import fingerprint_parts
 from continuized.support.progress import bar
 
 TRANSPORTS = ("local", "ray")
@@ -38,7 +46,7 @@ KILL_EVERY = 0.3  # seconds
 def run(
     graph: Any,
     values: ArrayLike | Sequence[NodeModelSpec],
-    transport: str = "local",
+    transport: str | Ray = "local",
     *,
     method: str | Gossip = "accelerated",
     processes: int | None = None,
@@ -52,10 +60,15 @@ def run(
     skew: float | ArrayLike = 0.0,
     kill: int | Sequence[tuple[float, int]] = 0,
     rejoin: Sequence[tuple[float, int]] = (),
+    restarts: int = 0,
     port: int | None = None,
     log: bool = True,
+    log_file: str | os.PathLike[str] | None = None,
     progress: bool = False,
     address: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = checkpoints.EVERY,
+    resume: bool = False,
 ) -> Outcome:
     """Run the nodes of a graph as processes that know nothing but their own clocks.
 
@@ -66,8 +79,8 @@ def run(
     values : array (nodes,) or (nodes, dim), or a NodeModelSpec for each node
         What is averaged; or the models of the nodes.  With models, the error is that of
         their answers about the mean of these, and x in the result are the answers.
-    transport : "local" or "ray"
-        Processes of this machine over 127.0.0.1, or actors of Ray.
+    transport : "local", "ray" or network.Ray
+        Processes of this machine over 127.0.0.1, or actors of Ray; see `Ray` for its options.
     method : "accelerated", "plain" or Gossip
         With models, only a name for the result.
     processes : int, optional
@@ -79,6 +92,8 @@ def run(
         messages do not age.
     tol, seconds : float
         The run ends when the error, relative to the start, is at most tol, or after this time.
+        Of nodes with more than 1024 numbers, the error is estimated on the way (to 4 %, one
+        standard deviation), so that no whole state need pass; at the end it is exact.
     rng : int, optional
         Of all draws.  The order of real events is the machine's: a run cannot be repeated by
         its seed, but by its log (`replay`).
@@ -87,22 +102,33 @@ def run(
     kill, rejoin : pairs (seconds, node)
         Processes ended by SIGKILL, and nodes that come back, with a neighbour's value.
         kill=3 draws three nodes, and ends one every 0.3 s.
+    restarts : int
+        How often a process that ends unasked is started again; its nodes come back with a
+        neighbour's value.
     port : int, optional
         The first of the ports to listen on, one for each process; by default free ones.
     log : bool
         Whether to keep every event; 25 bytes each, three for an exchange.
+    log_file : path, optional
+        A file to which lines of JSON are added as the run goes on: every exchange, death and
+        warning, and each second a summary; see `docs/deployment.md`.
     progress : bool
         Show the error on standard error.
     address : str, optional
-        Of a running Ray cluster whose machines have this package, such as "127.0.0.1:6379" (the
-        one that `ray start --head` tells) or, on one of its machines, "auto".  It stays when
-        the run ends.  By default a cluster of this machine is started, and ended with the run.
+        Of a running Ray cluster: transport="ray", address=A is transport=Ray(address=A).
+    checkpoint, every, resume
+        The path of a file in which the run is kept every so many seconds and at its end, and
+        whether to go on from it, on another transport or machine if need be.  For a checkpoint
+        all nodes stop for a moment.  The order of real events is not repeated: what is kept is
+        the values, what was counted, and the log.  A larger `seconds` or a smaller tol lets a run
+        go on that had ended.  Models must be `Checkpointed` (see `NodeModel`).
 
     Returns
     -------
     Outcome
         x and z are each node's at its own last event, as a replay of the log gives them; of a
-        dead node, those it last reported.  t is the mean of the processes' clocks.
+        dead node, those it last reported (with more than 1024 numbers: at the start, or for a
+        checkpoint).  t is the mean of the processes' clocks.
 
     Raises
     ------
@@ -112,6 +138,11 @@ def run(
         If a given port is in use; ConnectionError if the Ray cluster cannot be joined.
     ImportError, RuntimeError
         If Ray is asked for and not installed, or does not start.
+    CheckpointError
+        For a checkpoint that is damaged, or is of another run.
+    SystemExit
+        With code 143, after SIGTERM: exchanges under way are finished, the checkpoint is written
+        and all processes are ended before.  A handler of your own for SIGTERM stays instead.
 
     Connections to the nodes' ports over which no frame of this run comes within 2 seconds are
     ended, counted in `dropped`, and warned of.
@@ -124,42 +155,74 @@ def run(
     graph = Graph.of(graph)
     if port is not None:
         check.whole(port, "port", minimum=1, maximum=65535, other="None")
+    where = as_transport(transport, address, port)
     averaging = not _are_models(values)
     models, shape = _make_models(graph, values, method)
     faults = Faults(delay=delay, loss=loss, duplication=duplication, skew=skew)
     root = [int(word) for word in child(seed_sequence(rng)).generate_state(4)]
     changes = _plan_changes(kill, rejoin, graph, np.random.default_rng(root))
-    chosen, stride = _choose_speed(graph, speed)
+    chosen, stride = choose_speed(graph, speed)
+    path = checkpoints.check_path(checkpoint, every, resume)
+    check.flag(log, "log")
+    if log_file is not None:
+        check.instance(log_file, "log_file", (str, os.PathLike), "the path of a file or None")
     plan = RunPlan(
         graph=graph,
         models=models,
-        dim=_find_dim(models),
-        workers=_assign_nodes(graph.nodes, processes, {node for _, node, _ in changes}),
+        dim=_find_dim(models, to_save=path is not None),
+        workers=assign_nodes(graph.nodes, processes, {node for _, node, _ in changes}),
         key=secrets.token_bytes(KEY_BYTES),
         seed=root,
         speed=chosen,
         stride=max(stride, STRIDE_PER_DELAY * faults.delay),
         timeout=chosen * TIMEOUT + DELAYS_TO_WAIT * faults.delay,
         faults=faults,
-        log=bool(log),
+        log=log or log_file is not None,
         port=port,
+        saving=path is not None,
     )
+    if isinstance(where, Ray):
+        where.check_count(len(plan.workers))
     monitor = RunMonitor(plan.workers, plan.dim, averaging)
     watched = as_gossip(method) if averaging and as_gossip(method).accelerated else None
     if watched is not None:
         delay_limit(graph, watched)  # takes seconds on some graphs: before the clocks start
     seconds = check.real(seconds, "seconds", above=0.0)
     tol = check.real(tol, "tol", above=0.0)
+    restarts = check.whole(restarts, "restarts", minimum=0)
+    name = method if isinstance(method, str) else method.name
+    who = partial(
+        fingerprint_parts,
+        graph=graph,
+        values=np.asarray(values) if averaging else list(models),
+        method=[name, models[0].options],
+        kill=changes,
+        log=log,
+    )
     with (
-        closing(_make_transport(transport, address, port)) as opened,
+        checkpoints.open_checkpointer(path, every, resume, who) as checkpointer,
+        closing(EventLog(log_file, graph)) as events,
+        closing(make_transport(where)) as opened,
         bar("network", None, progress, "message") as show_progress,
     ):
         supervisor = Supervisor(
-            opened, plan, monitor, changes, tol, seconds, watched, show_progress
-        )
+            opened, plan, monitor, changes, tol, seconds, watched, show_progress, events,
+            keep_log=log, restarts=restarts, checkpointer=checkpointer,
+        )  # fmt: skip
+        events.add(
+            "start", method=name, transport="ray" if isinstance(where, Ray) else where,
+            graph=graph.name, nodes=graph.nodes, edges=len(graph.edges),
+            processes=len(plan.workers), speed=plan.speed, tol=tol, resume=bool(resume),
+        )  # fmt: skip
         supervisor.run()
-    name = method if isinstance(method, str) else method.name
-    outcome = supervisor.make_outcome(name, shape)
+        outcome = supervisor.make_outcome(name, shape)
+        events.add(
+            "end", reached=outcome.reached, message=outcome.message,
+            ledger_error=outcome.ledger_error, mean_drift=outcome.mean_drift,
+            **supervisor.summarise(),
+        )  # fmt: skip
+    if supervisor.terminated:
+        sys.exit(EXIT_CODE)
     outcome.graph = graph
     if averaging:
         outcome.x0 = check_values(np.asarray(values), graph)
@@ -188,18 +251,26 @@ def _are_models(values: Any) -> bool:
     )
 
 
-def _find_dim(models: Sequence[NodeModelSpec]) -> int:
+def _find_dim(models: Sequence[NodeModelSpec], to_save: bool) -> int:
     """Find how many numbers an answer has; a node whose model fails will say so itself."""
     failure: Exception | None = None
     for model in models:
         try:
-            return int(np.size(model.make().answer()))
+            made = model.make()
+            dim = int(np.size(made.answer()))
         except Exception as error:  # the user's code
             failure = error
+            continue
+        if to_save and not can_save(made):
+            raise TypeError(
+                f"checkpoint= needs models that are Checkpointed, and {type(made).__name__} is "
+                "not: see network.NodeModel"
+            )
+        return dim
     raise ValueError(f"no node's model can be made: {failure}") from failure
 
 
-def _assign_nodes(nodes: int, processes: int | None, alone: set[int]) -> list[list[int]]:
+def assign_nodes(nodes: int, processes: int | None, alone: set[int]) -> list[list[int]]:
     """Deal the nodes out to workers in turn, so that neighbours seldom share one."""
     count = (os.cpu_count() or 1) if processes is None else processes
     count = check.whole(count, "processes", minimum=1)
@@ -208,7 +279,7 @@ def _assign_nodes(nodes: int, processes: int | None, alone: set[int]) -> list[li
     return shared + [[node] for node in sorted(alone)]
 
 
-def _choose_speed(graph: Graph, speed: float | None) -> tuple[float, float]:
+def choose_speed(graph: Graph, speed: float | None) -> tuple[float, float]:
     """Choose the speed, in units of t a second, and the stride (see `NodeScheduler`)."""
     share = np.bincount(graph.edges.ravel(), np.repeat(graph.P, 2), graph.nodes).max()
     busy = float(BUSY / share)  # units of t that an exchange may take
@@ -237,17 +308,31 @@ def _plan_changes(
     return faults.changes(nodes)
 
 
-def _make_transport(name: str, address: str | None, port: int | None) -> Transport:
-    """Make the transport of this name."""
-    check.one_of(name, "transport", TRANSPORTS)
-    if name == "local":
-        if address is not None:
-            raise ValueError('address= is for transport="ray"')
-        from continuized.network.runtime.transports.local import LocalTransport
-
-        return LocalTransport()
+def as_transport(transport: Any, address: str | None, port: int | None) -> str | Ray:
+    """Return "local", or the options of Ray; refuse what is for the other."""
+    if not isinstance(transport, Ray):
+        check.one_of(transport, "transport", TRANSPORTS, other="network.Ray(...)")
+        if transport == "local":
+            if address is not None:
+                raise ValueError('address= is for transport="ray"')
+            return "local"
+        transport = Ray(address)
+    elif address is not None:
+        raise ValueError("give the address to network.Ray(address=...), and not to address=")
     if port is not None:
         raise ValueError('port= is for transport="local"; Ray chooses its own')
-    from continuized.network.runtime.transports.ray import RayTransport
+    return transport
 
-    return RayTransport(address)
+
+def make_transport(
+    transport: Any, address: str | None = None, port: int | None = None
+) -> Transport:
+    """Make the transport of this name, or with these options of Ray."""
+    where = as_transport(transport, address, port)
+    if isinstance(where, Ray):
+        from continuized.network.runtime.transports.ray import RayTransport
+
+        return RayTransport(where)
+    from continuized.network.runtime.transports.local import LocalTransport
+
+    return LocalTransport()

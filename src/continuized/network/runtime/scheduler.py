@@ -60,16 +60,21 @@ class FaultyLink:
 class NodeScheduler:
     """Wakes nodes, which are given by their numbers, when they are due, and hands them messages.
 
-    The clock runs at `speed` units of t a second, but moves on by at most `stride` between two
-    looks at the wall clock, sleep apart.
+    The clock runs at `speed` units of t a second from `t` on, but moves on by at most `stride`
+    between two looks at the wall clock, sleep apart.
     """
 
     def __init__(
-        self, nodes: Mapping[int, Node], speed: float, stride: float, link: FaultyLink
+        self,
+        nodes: Mapping[int, Node],
+        speed: float,
+        stride: float,
+        link: FaultyLink,
+        t: float = 0.0,
     ) -> None:
         self.nodes = dict(nodes)
         self.speed, self.stride = speed, stride
-        self.t = 0.0
+        self.t = t
         self.link = link
         self.failures: list[tuple[int, str]] = []  # nodes whose model raised, and what it said
         self._wall: float | None = None
@@ -79,9 +84,16 @@ class NodeScheduler:
         for number in self.nodes:
             self._schedule(number)
 
+    @property
+    def settled(self) -> bool:
+        """Whether all nodes are quiet and idle, and nothing is held up on its way."""
+        nodes = self.nodes.values()
+        idle = bool(nodes) and all(node.quiet and node.idle for node in nodes)
+        return idle and self.link.due == math.inf
+
     def advance(self, wall: float) -> None:
-        """Look at the wall clock, and move t on."""
-        if self._wall is not None:
+        """Look at the wall clock, and move t on; time stands still while all is settled."""
+        if self._wall is not None and not self.settled:
             passed = self.speed * max(0.0, wall - self._wall)
             self.t += min(passed, self.speed * self._sleep + self.stride)
         self._wall, self._sleep = wall, 0.0
@@ -107,6 +119,12 @@ class NodeScheduler:
         for number in due:
             out += self._act(number, None)
         return self.link.send(out, self.t)
+
+    def set_quiet(self, quiet: bool) -> None:
+        """Let the nodes begin no exchange any more, or go on."""
+        for number, node in self.nodes.items():
+            node.quiet = quiet
+            self._schedule(number)
 
     def local_time(self, node: Node) -> float:
         """Return the time on a node's own clock, which never goes back."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +16,16 @@ from numpy.typing import NDArray
 
 from continuized.network.analysis import too_stale
 from continuized.network.gossip import Gossip
-from continuized.network.result import SENTENCES, Outcome
-from continuized.network.runtime.merge_logs import NO_ENTRIES, merge_logs
+from continuized.network.result import LOG_PAY, SENTENCES, Log, Outcome
+from continuized.network.runtime.event_log import SUMMARY_EVERY, EventLog
+from continuized.network.runtime.merge_logs import ENTRY, merge_logs
 from continuized.network.runtime.monitor import RunMonitor
-from continuized.network.runtime.transport import RunPlan, Transport
+from continuized.network.runtime.saved_nodes import SavedNodes, from_record
+from continuized.network.runtime.termination import hear_termination
+from continuized.network.runtime.transport import Resumed, RunPlan, Transport
 from continuized.process.stepper import Status
+from continuized.support.checkpoints.checkpointer import Checkpointer
+from continuized.support.checkpoints.state import Checkpointed, GrowingRows
 from continuized.support.progress import Bar, warn_caller
 
 SILENT = 10.0  # seconds after which a worker that says nothing is ended
@@ -48,10 +55,11 @@ class StalenessWarning(UserWarning):
 
 
 @dataclass
-class Supervisor:
+class Supervisor(Checkpointed):
     """Runs the workers of one plan, from their start to their last reports.
 
-    The run ends at an error of `tol` or after so many `seconds`.
+    The run ends at an error of `tol`, after so many `seconds`, those before a checkpoint included,
+    or when SIGTERM comes.
     """
 
     transport: Transport
@@ -62,47 +70,133 @@ class Supervisor:
     seconds: float
     watched: Gossip | None  # the method to watch for staleness; None: nothing to watch
     show_progress: Bar
-    wall: float = 0.0
+    events: EventLog = field(default_factory=EventLog)
+    keep_log: bool = True  # for the result, where the plan has one
+    restarts: int = 0  # of each worker that ends unasked
+    checkpointer: Checkpointer | None = None
+    elapsed: float = 0.0  # seconds
     reached: bool = False
+    terminated: bool = False  # by SIGTERM
     plain: bool = False  # whether nodes went on as plain gossip
-    _log: list[NDArray[Any]] = field(default_factory=list)
-    _rejoining: set[int] = field(default_factory=set)  # started again, not yet heard of
+    saved_nodes: SavedNodes = field(default_factory=dict)  # of the last checkpoint
+    resumes: int = 0
+    _log: GrowingRows = field(default_factory=GrowingRows)  # the bytes of entries
+    _starting: set[int] = field(default_factory=set)  # workers that were started again
+    _rejoining: set[int] = field(default_factory=set)  # nodes of them, not yet heard of
+    _promised: set[int] = field(default_factory=set)  # those of them that the run waits for
     _reasons: dict[int, str] = field(default_factory=dict)
     _warned: bool = False
+
+    changing = ("monitor", "elapsed", "plain", "saved_nodes", "resumes", "_log")
 
     def __post_init__(self) -> None:
         self._worker_of = dict(self.plan.assignments())
         self._running: set[int] = set()  # the workers that have started and not ended
         self._addresses: dict[int, Any] = {}
+        self._killed: set[int] = set()  # workers that are ended as planned
+        self._restarted: Counter[int] = Counter()
+        self._pause, self._ending = 0, False  # the number of the last pause
+        self._arriving: SavedNodes = {}  # of the checkpoint that is being made
+        self._saved_in = np.zeros(len(self.plan.workers), dtype=np.int64)  # the pause, of each
+        self._next_save = self._next_summary = 0.0
+        self._told = [0, 0]  # deaths and joins that stand in the log of events
 
     def run(self) -> None:
         """Start the workers, follow them until the run is over, and collect their last reports."""
-        count = len(self.plan.workers)
+        checkpointer = self.checkpointer
+        with nullcontext() if checkpointer is None else checkpointer.around(self):
+            self._start()
+            began = time.monotonic() - self.elapsed
+            with hear_termination() as is_terminated:
+                while not self._is_over(self.elapsed):
+                    self._handle_next_report()
+                    self._end_silent_workers()
+                    self.elapsed = time.monotonic() - began
+                    self._tell_summary_if_due()
+                    self._save_if_due()
+                    self.terminated = is_terminated()
+                self._finish()
+
+    def _start(self) -> None:
+        count, monitor = len(self.plan.workers), self.monitor
+        if monitor.rows:  # it goes on from a checkpoint
+            self.resumes += 1
+            lives = Counter(node for _, node, _ in monitor.deaths)
+            resumed = Resumed(self.saved_nodes, lives, monitor.t, self.resumes)
+            self.plan = replace(self.plan, resumed=resumed)
+            self._told = [len(monitor.deaths), len(monitor.joins)]
+            self.changes = [change for change in self.changes if change[0] > self.elapsed]
         self.transport.start(self.plan)
         if not self._wait_until(lambda: len(self._addresses) == count, START_WITHIN):
             raise TimeoutError(
                 f"{count - len(self._addresses)} of {count} processes did not start within "
-                f"{START_WITHIN:.0f} s: give fewer with processes="
+                f"{START_WITHIN:.0f} s: give fewer with processes=, or, with Ray, ask for "
+                "resources that its machines have"
             )
-        self.monitor.begin()
-        began = time.monotonic()
-        while not self._is_over(time.monotonic() - began):
-            self._handle_next_report()
-            self._end_silent_workers()
-        self.wall = time.monotonic() - began
-        self.transport.broadcast({"quiet": True})
-        self._wait_until(lambda: self._all_running(self.monitor.idle), SETTLE_WITHIN)
+        monitor.begin()
+        if self.checkpointer is not None:
+            self._next_save = time.monotonic() + self.checkpointer.every
+
+    def _finish(self) -> None:
+        """Let the exchanges under way come to their end, and collect the last reports."""
+        self._ending, began = True, time.monotonic()
+        settled = self._begin_pause()
+        if not settled:  # the others must know of a death before they close their books
+            for worker in [w for w in self._present if self.monitor.heard[w] < began]:
+                self.transport.kill(worker)
+                self._lose_worker(worker, "it was out of reach at the end")
         self.transport.broadcast({"end": True})
-        if not self._wait_until(lambda: self._all_running(self.monitor.final), FINAL_WITHIN):
-            for worker in [w for w in self._running if not self.monitor.final[w]]:
+        if not self._wait_until(lambda: self._all_present(self.monitor.final), FINAL_WITHIN):
+            for worker in [w for w in self._present if not self.monitor.final[w]]:
                 self._lose_worker(worker, "it gave no last report")
         self.monitor.add_row()
+        if self.monitor.margin > 0.0:  # the error of the last look was near the true one, no more
+            self.reached = self.monitor.error <= self.tol
+        if self.checkpointer is not None and settled:
+            self._save()
         if strangers := int(self.monitor.strangers.sum()):
-            warn_caller(
+            self._warn(
                 f"{strangers} connections of strangers to the ports of this run were ended, for "
                 "they sent nothing of it in time; see which programs connect to 127.0.0.1",
                 RuntimeWarning,
             )
+        self._tell_changes()
+
+    def _begin_pause(self) -> bool:
+        """Let no exchange begin any more; tell whether those under way came to their end."""
+        self._pause += 1
+        self.transport.broadcast({"quiet": self._pause})
+        return self._wait_until(
+            lambda: self._all_present(self.monitor.idle == self._pause), SETTLE_WITHIN
+        )
+
+    def _save_if_due(self) -> None:
+        """Stop all nodes for a moment, write a checkpoint, and let them go on."""
+        if self.checkpointer is None or time.monotonic() < self._next_save:
+            return
+        settled = self._begin_pause()
+        if settled:
+            self.transport.broadcast({"save": True})
+            settled = self._wait_until(
+                lambda: self._all_present(self._saved_in == self._pause), FINAL_WITHIN
+            )
+        if settled:
+            self._save()
+        self.transport.broadcast({"quiet": 0})
+        self._next_save = time.monotonic() + max(self.checkpointer.every, WAIT_AT_MOST)
+
+    def _save(self) -> None:
+        """Write a checkpoint of the nodes that live, which have told what is needed."""
+        assert self.checkpointer is not None
+        living = {str(node) for node in np.flatnonzero(self.monitor.living)}
+        self.saved_nodes = {n: its for n, its in self._arriving.items() if n in living}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self.checkpointer.save(self)
+        for warning in caught:
+            self._warn(str(warning.message), warning.category)
+        if not caught:
+            self.events.add("checkpoint", path=str(self.checkpointer.path))
 
     def make_outcome(self, method: str, shape: tuple[int, ...]) -> Outcome:
         """Build the result of the run."""
@@ -121,34 +215,48 @@ class Supervisor:
             trace=monitor.trace,
             deaths=monitor.deaths,
             joins=monitor.joins,
-            ledger_error=monitor.ledger_error(),
+            ledger_error=monitor.worst_ledger_error,
             mean_drift=monitor.drift(),
-            events_per_s=monitor.messages / max(self.wall, 1e-9),
+            events_per_s=monitor.messages / max(self.elapsed, 1e-9),
             staleness=monitor.staleness(),
-            dropped=int(monitor.dropped.sum()),
+            dropped=monitor.all_dropped,
             fell_back=self.plain,
             rounding=monitor.rounding(),
-            log=merge_logs(np.concatenate([NO_ENTRIES, *self._log])) if self.plan.log else None,
+            log=self.merge_log(),
         )
 
-    def _all_running(self, flags: NDArray[Any]) -> bool:
-        return all(flags[worker] for worker in self._running)
+    def merge_log(self) -> Log | None:
+        """Merge what nodes have logged; None where no log was kept, or a part of it is lost."""
+        if not (self.plan.log and self.keep_log):
+            return None
+        return merge_logs(np.asarray(self._log.join(), dtype=np.uint8).view(ENTRY))
+
+    @property
+    def _present(self) -> set[int]:
+        """The workers that have reported since they were started."""
+        return self._running - self._starting
+
+    def _all_present(self, flags: NDArray[Any]) -> bool:
+        return all(flags[worker] for worker in self._present)
 
     def _is_over(self, elapsed: float) -> bool:
-        if elapsed >= self.seconds or not self.monitor.living.any():
+        if self.terminated or elapsed >= self.seconds or not self.monitor.living.any():
             return True
         while self.changes and self.changes[0][0] <= elapsed:
             _, node, back = self.changes[0]
             if back and self.monitor.living[node]:
                 break  # its end was not heard of yet
             del self.changes[0]
+            worker = self._worker_of[node]
             if back:
-                self._revive(node)
+                self._revive(worker)
+                self._promised.add(node)
             else:
-                self.transport.kill(self._worker_of[node])
-        if self.changes or self._rejoining:
+                self._killed.add(worker)
+                self.transport.kill(worker)
+        if self.changes or self._promised:
             return False  # what was asked for is still to come
-        self.reached = self.monitor.error <= self.tol
+        self.reached = self.monitor.error <= (1.0 - self.monitor.margin) * self.tol
         return self.reached
 
     def _wait_until(self, done: Callable[[], bool], seconds: float) -> bool:
@@ -164,45 +272,67 @@ class Supervisor:
         report = self.transport.next_report(WAIT_AT_MOST)
         if report is None:
             return
+        worker = report.worker
         if report.record is None:
-            if not self.monitor.rows:
+            if not self.monitor.begun:
                 raise RuntimeError(
                     f"a process of nodes ended as it started ({report.reason}): "
                     "its error stands on standard error, or in Ray's logs"
                 )
-            if not self.monitor.final[report.worker]:
-                self._lose_worker(report.worker, self._reasons.get(report.worker, report.reason))
+            if not self.monitor.final[worker]:
+                self._lose_worker(worker, self._reasons.pop(worker, report.reason))
             return
         header, arrays = report.record
         if "entries" in arrays:
-            self._log.append(arrays["entries"])
+            self._take_entries(arrays["entries"])
         if "address" in header:
-            self._running.add(report.worker)
-            self._addresses[report.worker] = header["address"]
+            self._running.add(worker)
+            self._starting.discard(worker)
+            self._addresses[worker] = header["address"]
             if len(self._addresses) == len(self.plan.workers):
-                self.transport.broadcast({"addresses": list(self._addresses.items())})
-        failures = self.monitor.take_report(report.worker, report.record)
-        self._rejoining -= set(arrays.get("number", ()))
+                self._broadcast_deaths(addresses=list(self._addresses.items()))
+        if "saved_in" in header:
+            self._arriving |= from_record(report.record)
+            self._saved_in[worker] = header["saved_in"]
+        failures = self.monitor.take_report(worker, report.record)
+        heard_of = set(arrays.get("number", ()))
+        self._rejoining -= heard_of
+        self._promised -= heard_of
         self._record_deaths(failures)
-        if self.monitor.complete_round(self._running):
+        if self.monitor.complete_round(self._present):
             dead = f", {len(self.monitor.deaths)} dead" if self.monitor.deaths else ""
             self.show_progress(self.monitor.messages, f"error {self.monitor.error:.1e}{dead}")
             self._check_staleness()
 
+    def _take_entries(self, entries: NDArray[Any]) -> None:
+        if self.keep_log:
+            self._log.append(entries.view(np.uint8))
+        if self.events.is_open:
+            paid = entries[entries["kind"] == LOG_PAY]
+            columns = (paid[name].tolist() for name in ("node", "peer", "seq", "time"))
+            self.events.add_exchanges(zip(*columns, strict=True))
+
     def _end_silent_workers(self) -> None:
         for worker in self._running:
-            if time.monotonic() - self.monitor.heard[worker] > SILENT:
-                self._reasons[worker] = f"its process said nothing for {SILENT:.0f} s"
+            limit = START_WITHIN if worker in self._starting else SILENT
+            if time.monotonic() - self.monitor.heard[worker] > limit:
+                self._reasons[worker] = f"its process said nothing for {limit:.0f} s"
                 self.monitor.heard[worker] = time.monotonic()
                 self.transport.kill(worker)
 
     def _lose_worker(self, worker: int, reason: str) -> None:
-        """Note that a worker has ended, and its nodes with it."""
+        """Note that a worker has ended, and its nodes with it; start it again, if that is asked."""
         self._running.discard(worker)
-        nodes, here = self.plan.workers[worker], self.monitor.living
-        lost = [(node, reason) for node in nodes if here[node] or node in self._rejoining]
-        self._rejoining -= set(nodes)  # before the others are told who is back
+        self._starting.discard(worker)
+        nodes, here = set(self.plan.workers[worker]), self.monitor.living
+        lost = [(node, reason) for node in sorted(nodes) if here[node] or node in self._rejoining]
+        self._rejoining -= nodes  # before the others are told who is back
+        self._promised -= nodes
         self._record_deaths(lost)
+        may_restart = self._restarted[worker] < self.restarts and worker not in self._killed
+        if may_restart and here.any() and not self._ending:
+            self._restarted[worker] += 1
+            self._revive(worker)
 
     def _record_deaths(self, failures: list[tuple[int, str]]) -> None:
         for node, reason in failures:
@@ -210,19 +340,22 @@ class Supervisor:
         if failures:
             self._broadcast_deaths()
 
-    def _revive(self, node: int) -> None:
-        worker = self._worker_of[node]
+    def _revive(self, worker: int) -> None:
+        """Start a worker again; its nodes come back with what a neighbour tells them."""
         self.monitor.restart_clock(worker)
         self._running.add(worker)
-        self._rejoining.add(node)
-        self.transport.spawn(worker, sum(node == dead for _, dead, _ in self.monitor.deaths))
+        self._starting.add(worker)
+        nodes = self.plan.workers[worker]
+        self._rejoining.update(nodes)
+        counts = Counter(node for _, node, _ in self.monitor.deaths)
+        self.transport.spawn(worker, {node: counts[node] for node in nodes})
         self._broadcast_deaths()
 
-    def _broadcast_deaths(self) -> None:
+    def _broadcast_deaths(self, **more: Any) -> None:
         counts = Counter(node for _, node, _ in self.monitor.deaths)
         there = self._rejoining.union(np.flatnonzero(self.monitor.living))
         deaths = [(node, count, node in there) for node, count in counts.items()]
-        self.transport.broadcast({"deaths": deaths, "plain": self.plain})
+        self.transport.broadcast({"deaths": deaths, "plain": self.plain, **more})
 
     def _check_staleness(self) -> None:
         """Warn when acceleration is at risk; past its limit, go on without it.
@@ -246,9 +379,49 @@ class Supervisor:
             return
         self._warned = True
         what = "all nodes went on as plain gossip" if self.plain else "acceleration is at risk"
-        warn_caller(
+        self._warn(
             f"messages are slow: {100.0 * share:.0f} % of the exchanges that were due took place, "
             f"and an answer was {age:.2g} units of t old when it was used, where acceleration "
             f"bears {1.0 / theta:.2g}: {what}; give a lower speed=",
             StalenessWarning,
         )
+
+    def _warn(self, message: str, category: type[Warning]) -> None:
+        self.events.add("warning", text=message)
+        warn_caller(message, category)
+
+    def summarise(self) -> dict[str, Any]:
+        """Tell how the run stands, as numbers."""
+        monitor = self.monitor
+        stale = monitor.staleness()
+        return {
+            "seconds": round(self.elapsed, 3),
+            "t": monitor.t,
+            "messages": monitor.messages,
+            "error": monitor.error,
+            "living": int(monitor.living.sum()),
+            "exchanges_per_s": monitor.messages / max(self.elapsed, 1e-9),
+            "share_of_due": monitor.messages / monitor.t if monitor.t > 0.0 else None,
+            "age_mean": None if stale is None else stale.mean,
+            "age_largest": None if stale is None else stale.largest,
+            **{name: int(monitor.total(name)) for name in ("refused", "given_up", "resent")},
+            "dropped": monitor.all_dropped,
+            "fell_back": self.plain,
+        }
+
+    def _tell_summary_if_due(self) -> None:
+        if self.events.is_open:
+            self._tell_changes()
+            if self.elapsed >= self._next_summary:
+                self._next_summary = self.elapsed + SUMMARY_EVERY
+                self.events.add("summary", **self.summarise())
+                self.events.flush()
+
+    def _tell_changes(self) -> None:
+        """Add the deaths and joins that do not stand in the log of events yet."""
+        deaths, joins = self.monitor.deaths[self._told[0] :], self.monitor.joins[self._told[1] :]
+        for t, node, reason in deaths:
+            self.events.add("death", t=t, node=node, reason=reason)
+        for t, node in joins:
+            self.events.add("join", t=t, node=node)
+        self._told = [len(self.monitor.deaths), len(self.monitor.joins)]

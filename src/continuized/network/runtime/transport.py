@@ -6,7 +6,7 @@ A worker is an operating-system process (or an actor of Ray) that runs some of t
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from continuized.network.faults import Faults
 from continuized.network.graphs.graph import Graph, list_directed
 from continuized.network.protocol.node_model import NodeModelSpec
+from continuized.network.runtime.saved_nodes import SavedNodes, to_record
 from continuized.network.runtime.wire_format import Record
 
 
@@ -26,6 +27,15 @@ def list_neighbours(graph: Graph) -> list[tuple[list[int], list[float]]]:
     cuts = np.searchsorted(source[order], np.arange(1, graph.nodes))
     parts = (np.split(a[order], cuts) for a in (target, graph.P[edge]))
     return [(peers.tolist(), P.tolist()) for peers, P in zip(*parts, strict=True)]
+
+
+class Resumed(NamedTuple):
+    """What a run that goes on from a checkpoint had come to."""
+
+    nodes: SavedNodes  # that were alive
+    lives: Mapping[int, int]  # how often nodes have died
+    t: float
+    times: int  # how often it was resumed: each time all draws are new
 
 
 @dataclass(frozen=True)
@@ -44,17 +54,24 @@ class RunPlan:
     faults: Faults
     log: bool
     port: int | None
+    saving: bool = False  # whether the last reports have what is needed to go on
+    resumed: Resumed | None = None
 
     def assignments(self) -> list[tuple[int, int]]:
         """List the pairs (node, its worker), one for each node."""
         return [(number, worker) for worker, nodes in enumerate(self.workers) for number in nodes]
 
-    def write_order(self, worker: int, life: int = 0) -> Record:
-        """Write the order that starts a worker; with life > 0, its nodes come back from death."""
+    def write_order(self, worker: int, lives: Mapping[int, int] | None = None) -> Record:
+        """Write the order that starts a worker.
+
+        lives: of nodes that come back from death, how often they have died.
+        """
         arrays: dict[str, NDArray[Any]] = {}
-        nodes, faults = [], self.faults
+        nodes, faults, saved = [], self.faults, self._saved_nodes(worker) if lives is None else {}
         around, speeds = list_neighbours(self.graph), faults.speeds(self.graph.nodes)
         for number in self.workers[worker]:
+            if lives is None and self.resumed is not None and str(number) not in saved:
+                continue  # it was dead
             model = self.models[number]
             neighbours, P = around[number]
             arrays |= {f"{number}/{name}": array for name, array in model.arrays.items()}
@@ -64,16 +81,20 @@ class RunPlan:
                 "P": P,
                 "timeout": self.timeout,
                 "speed": float(speeds[number]),
-                "life": life,
+                "life": self._lives(lives).get(number, 0),
                 "logging": self.log,
             }
+            if str(number) in saved:
+                node |= {name: saved[str(number)][name] for name in ("time", "seq")}
             nodes.append([node, model.factory, list(model.arrays), dict(model.options)])
         header = {
             "worker": worker,
             "assignments": self.assignments(),
             "key": self.key.hex(),
             "dim": self.dim,
-            "seed": list(self.seed),
+            "seed": [*self.seed, 0 if self.resumed is None else self.resumed.times],
+            "t": 0.0 if self.resumed is None or lives is not None else self.resumed.t,
+            "saving": self.saving,
             "speed": self.speed,
             "stride": self.stride,
             "faults": [float(faults.loss), float(faults.duplication), float(faults.delay)],
@@ -81,7 +102,18 @@ class RunPlan:
             "path": [str(folder) for folder in sys.path],
             "nodes": nodes,
         }
-        return header, arrays
+        more, its = to_record(saved)
+        return {**header, **more}, {**arrays, **its}
+
+    def _saved_nodes(self, worker: int) -> SavedNodes:
+        kept = {} if self.resumed is None else self.resumed.nodes
+        names = [str(number) for number in self.workers[worker]]
+        return {name: kept[name] for name in names if name in kept}
+
+    def _lives(self, lives: Mapping[int, int] | None) -> Mapping[int, int]:
+        if lives is not None:
+            return lives
+        return {} if self.resumed is None else self.resumed.lives
 
 
 class WorkerReport(NamedTuple):
@@ -101,14 +133,15 @@ class Transport(Protocol):
     def start(self, plan: RunPlan) -> None:
         """Start all workers."""
 
-    def spawn(self, worker: int, life: int) -> None:
-        """Start a worker; with life > 0, one that has ended so often."""
+    def spawn(self, worker: int, lives: Mapping[int, int] | None = None) -> None:
+        """Start a worker; with `lives`, one that has ended (see `RunPlan.write_order`)."""
 
     def broadcast(self, command: dict[str, Any]) -> None:
         """Send a command to every worker, to be obeyed (`Worker.obey`, `NodeProcess.obey`).
 
         Its keys, each optional: addresses (of workers), deaths (node, count, whether it is back),
-        plain (go on as plain gossip), quiet (begin no exchange), end (report and stop).
+        plain (go on as plain gossip), quiet (the number of a pause in which no exchange is begun;
+        0: go on), save (report whole states, and what is needed to go on), end (report and stop).
         """
 
     def next_report(self, timeout: float) -> WorkerReport | None:

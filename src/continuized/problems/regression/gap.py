@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array
+from continuized.problems.regression.interface import Regression
 from continuized.problems.regression.linear import Linear
 
 MOST_STEPS = 50
 SMALL = 1e-12  # of the curvature along an intercept: its slope, where it is the best
 
 
-def bound_gap(p: Linear, x: ArrayLike, l1: float = 0.0) -> float | None:
+def bound_gap(p: Regression, x: ArrayLike, l1: float = 0.0) -> float | None:
     """Bound F(x) - F*, with F = f + l1 (the sum of |w_j|); None where there is no penalty.
 
     No intercept is penalised.  They are moved to their best values for this w first, which takes
@@ -37,7 +39,7 @@ def bound_gap(p: Linear, x: ArrayLike, l1: float = 0.0) -> float | None:
     if not (p.l2 > 0.0 or l1 > 0.0):
         return None
     W = np.array(x, dtype=np.float64).reshape(p.variables, p.classes)
-    before, d = p.fun(W), p.X.shape[1]
+    before, d = p.fun(W), p.column_count
     if p.intercept:
         _move_intercepts(p, W)
     f, g = p.value_and_gradient(W)
@@ -52,17 +54,11 @@ def bound_gap(p: Linear, x: ArrayLike, l1: float = 0.0) -> float | None:
     return max(f + l1 * float(np.abs(w).sum()) - lower + gained, 0.0)
 
 
-def _move_intercepts(p: Linear, W: Array) -> None:
+def _move_intercepts(p: Regression, W: Array) -> None:
     """Move the intercepts, the last row of W, to their best values by Newton's method."""
     f, slopes = _at(p, W)
-    shares = np.ones(len(p.y)) if p.shares is None else p.shares
     for _ in range(MOST_STEPS):
-        q = p.curvatures(W, slice(None))
-        if q.ndim == 1:
-            hessian = np.array([[float(shares @ q) / len(q)]])
-        else:
-            hessian = np.diag(shares @ q) - q.T @ (shares[:, np.newaxis] * q)
-            hessian /= len(q)
+        hessian = p.sum_over_rows(sum_intercept_curvatures, W) / p.row_count
         largest = float(np.trace(hessian))
         if not (math.isfinite(largest) and np.abs(slopes).max() > SMALL * largest):
             return
@@ -75,7 +71,16 @@ def _move_intercepts(p: Linear, W: Array) -> None:
         W[-1], f, slopes = trial[-1], value, new
 
 
-def _at(p: Linear, W: Array) -> tuple[float, Array]:
+def sum_intercept_curvatures(p: Linear, index: Any, W: Array) -> Array:
+    """Return the sum of the weighted second derivatives of the losses along the intercepts."""
+    q = p.curvatures(W, index)
+    shares = np.ones(len(q)) if p.shares is None else p.shares[index]
+    if q.ndim == 1:
+        return np.array([[float(shares @ q)]])
+    return np.asarray(np.diag(shares @ q) - q.T @ (shares[:, np.newaxis] * q))
+
+
+def _at(p: Regression, W: Array) -> tuple[float, Array]:
     """Return f and its slopes along the intercepts."""
     f, g = p.value_and_gradient(W)
     return f, np.asarray(g[-1])

@@ -8,15 +8,17 @@ With A the rows of X, each followed by a 1 where there is an intercept, and weig
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, Problem
+from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.problems.regression.data import check_data, check_weights
+from continuized.problems.regression.interface import ALL_ROWS, Regression
 from continuized.problems.regression.spectrum import Spectrum, spectrum
 from continuized.support import threads
 from continuized.support import validation as check
@@ -25,15 +27,8 @@ LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e280  # for the largest sum of squares
 LARGE = 2**19  # entries of X from which all threads are quicker than one
 
 
-class Linear(Problem):
-    """A weighted mean of losses of linear predictions, and l2/2 |w|^2."""
-
-    is_defined_everywhere = True
-
-    loss: float
-    least_loss: float = 0.0  # a lower bound of the mean of the losses, whatever is predicted
-    curvature: ClassVar[float]  # the largest second derivative of the loss
-    classes: int = 1  # predictions of a row
+class Linear(Regression):
+    """A regression whose rows are in this process, or in a file that is mapped into it."""
 
     def __init__(
         self,
@@ -53,23 +48,38 @@ class Linear(Problem):
     def _check_y(self) -> None:
         """Refuse a y that the loss has no value for."""
 
-    @property
-    def variables(self) -> int:
-        """The columns of X, and the intercept; for several classes, the variables of each."""
-        return int(self.X.shape[1] + self.intercept)
+    def sum_over_rows(
+        self, question: Callable[..., Any], *arguments: Any, index: Any = ALL_ROWS
+    ) -> Any:
+        return question(self, index, *arguments)
 
     @property
-    def dim(self) -> int:
-        """The number of variables, the intercepts included, of all classes."""
-        return self.variables * self.classes
+    def row_count(self) -> int:  # type: ignore[override]
+        """How many rows there are."""
+        return len(self.y)
 
     @property
-    def is_sparse(self) -> bool:
+    def column_count(self) -> int:  # type: ignore[override]
+        """How many columns X has."""
+        return int(self.X.shape[1])
+
+    @property
+    def entry_count(self) -> int:  # type: ignore[override]
+        """How many entries of X are held."""
+        return int(self.X.size)
+
+    @property
+    def meetings(self) -> float:  # type: ignore[override]
+        """The products x_ij x_ik that the rows of a sparse X have."""
+        return count_meetings(self.X)
+
+    @property
+    def is_sparse(self) -> bool:  # type: ignore[override]
         """Whether X is a CSR array."""
         return not isinstance(self.X, np.ndarray)
 
     @property
-    def is_plain(self) -> bool:
+    def is_plain(self) -> bool:  # type: ignore[override]
         """Whether there are neither weights nor an intercept."""
         return self.weights is None and not self.intercept
 
@@ -151,7 +161,7 @@ class Linear(Problem):
     # Constants, computed when first asked for
 
     @cached_property
-    def spectrum(self) -> Spectrum:
+    def spectrum(self) -> Spectrum:  # type: ignore[override]
         """Bounds on the eigenvalues of the weighted mean of a_i a_i^T, and how they were found.
 
         With weights or an intercept, these take a copy of X while they are computed.
@@ -160,82 +170,31 @@ class Linear(Problem):
 
         def multiply(v: Array) -> Array:
             # The gradient of |Av|^2 / 2 is A^T A v: one pass over X, with all threads.
-            return self._mean_squares(zeros, v)
+            return self.mean_squares(zeros, v)
 
         return spectrum(self.X if self.is_plain else self.sample_rows(slice(None)), multiply)
 
     @cached_property
-    def L(self) -> float:  # type: ignore[override]
-        """An upper bound of the smoothness constant: the largest curvature is at most this.
-
-        Up to rounding the exact one of the bound above where X has a small side (with an
-        intercept: at most l2 more); otherwise at most 1.053 times too large and, with
-        probability 1 - 1e-10 over a random direction, not too small (`p.spectrum`).
-        """
-        return float(self.curvature * self.spectrum.largest + self.l2)
-
-    @property
-    def rounding(self) -> float:
-        """The part of L, and of what mu is too small, that is there for rounding errors alone."""
-        return float(self.curvature * self.spectrum.rounding)
-
-    @cached_property
-    def mu(self) -> float:  # type: ignore[override]
-        """A lower bound of the strong convexity: l2, for the loss itself may be flat.
-
-        With an intercept, which is not penalised, 0.
-        """
-        return 0.0 if self.intercept else self.l2
-
-    @property
-    def coordinate_L(self) -> Array:
-        """L_j = curvature |X_j|^2 / n + l2 for each column X_j: the smoothness along it.
-
-        With weights, the weighted mean of x_ij^2; the intercept's is the curvature.
-        """
-        return self.column_scales
-
-    @property
-    def typical_curvature(self) -> float:
-        """A second derivative of the loss that tells the scale of f: the largest, if there is."""
-        return self.curvature
-
-    @cached_property
-    def column_scales(self) -> Array:
-        """The curvature of f along each variable where that of every loss is the typical one."""
-        n, d = self.X.shape
+    def square_sums(self) -> Array:  # type: ignore[override]
+        """For each column, the sum of the weighted squares of its entries."""
         if self.is_sparse:
             squares = squares_of(self.X.data)
             if self.shares is not None:
                 squares *= np.repeat(self.shares, np.diff(self.X.indptr))
-            sums = np.bincount(self.X.indices, squares, minlength=d)
-        elif self.shares is None:
-            sums = np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64)
-        else:
-            sums = np.einsum("i,ij,ij->j", self.shares, self.X, self.X, dtype=np.float64)
-        each = self.typical_curvature
-        scales: Array = each * sums / n + self.l2
-        return np.append(scales, each) if self.intercept else scales
+            return np.bincount(self.X.indices, squares, minlength=self.X.shape[1])
+        if self.shares is None:
+            return np.asarray(np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64))
+        return np.asarray(np.einsum("i,ij,ij->j", self.shares, self.X, self.X, dtype=np.float64))
 
     @cached_property
-    def column_means(self) -> Array:
+    def column_means(self) -> Array:  # type: ignore[override]
         """The weighted mean of each column of X, and 1 for the intercept."""
         n = len(self.y)
         shares = np.ones(n) if self.shares is None else self.shares
         means = np.asarray(shares @ self.X).ravel() / n
         return np.append(means, 1.0) if self.intercept else means
 
-    @cached_property
-    def x_star(self) -> Array | None:  # type: ignore[override]
-        """The minimiser, where known."""
-        return None
-
-    @cached_property
-    def f_star(self) -> float | None:  # type: ignore[override]
-        """The minimum, where the minimiser is known."""
-        return None if self.x_star is None else self.fun(self.x_star)
-
-    def _mean_squares(self, y: Array, w: Array) -> Array:
+    def mean_squares(self, y: Array, w: Array) -> Array:
         """Return the gradient at w of the weighted mean of (<a_i, w> - y_i)^2 / 2."""
         from continuized.problems.kernels import pass_over_rows
 
@@ -256,6 +215,11 @@ class Linear(Problem):
     def _parts(self) -> int:
         """The number of parts of a pass: one for each thread, or one where X is small."""
         return min(threads.count(), len(self.y)) if self.X.size >= LARGE else 1
+
+
+def count_meetings(X: Any) -> float:
+    """Count the products x_ij x_ik that the rows of a sparse X have."""
+    return float((np.diff(X.indptr).astype(np.float64) ** 2).sum())
 
 
 def squares_of(entries: Array) -> Array:

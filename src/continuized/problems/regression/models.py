@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import NOT_FINITE, Array, Compiled, flat, pack
 from continuized.problems.losses import LOGISTIC, SOFTMAX, SQUARED, logistic_second_slope
 from continuized.problems.regression.data import INT32_MAX, check_class_labels, check_labels
+from continuized.problems.regression.interface import mu_by_l2
 from continuized.problems.regression.linear import Linear, squares_of
 from continuized.support import threads
 from continuized.support.threads import interruptible
@@ -21,6 +22,7 @@ from continuized.support.threads import interruptible
 DIRECT_UP_TO = 2000  # the number of variables for which the minimiser is computed directly,
 DIRECT_ENTRIES = 2**25  # unless X has more entries than this
 BLOCK = 2**17  # entries of X that softmax takes at once: they stay in cache, as float64 too
+GRAM_BLOCK = 2**22  # entries of scaled rows that are made at once
 LEAST_ROWS = 64
 SMALL_WORK = 1e6  # products, which BLAS does on one thread anyway
 
@@ -177,18 +179,24 @@ class SingleOutput(Linear):
         if self.shares is None and self.loss == SQUARED:
             A = A.astype(np.float64, copy=False)
             return np.asarray(A.T @ A)
-        scaled = A * np.sqrt(factors)[:, np.newaxis]
-        return np.asarray(scaled.T @ scaled)
+        # Some rows at a time: beside an X that is mapped from a file, a copy may find no room.
+        at_once = max(GRAM_BLOCK // max(A.shape[1], 1), 1)
+        total = np.zeros((A.shape[1], A.shape[1]))
+        for start in range(0, len(A), at_once):
+            block = slice(start, start + at_once)
+            scaled = A[block] * np.sqrt(factors[block])[:, np.newaxis]
+            total += scaled.T @ scaled
+        return total
 
-    def compile(self, dtype: Any = np.float64) -> Compiled:
+    def compile(self, dtype: Any = np.float64) -> Compiled | None:
         """The problem on one thread, for compiled loops: several may run at once."""
         char = np.dtype(dtype).char
-        cached: dict[str, Compiled] = self.__dict__.setdefault("_compiled", {})
+        cached: dict[str, Compiled | None] = self.__dict__.setdefault("_compiled", {})
         if char not in cached:
             cached[char] = self._compile(np.dtype(char))
         return cached[char]
 
-    def _compile(self, dtype: Any) -> Compiled:
+    def _compile(self, dtype: Any) -> Compiled | None:
         from continuized.problems.kernels import compile_problem
 
         if not self.is_sparse:
@@ -236,19 +244,13 @@ class LeastSquares(SingleOutput):
 
     @property
     def _mu_by_l2(self) -> float:
-        """A lower bound with an intercept, l2 / (1 + l2 + m^2), m the norm of the mean row.
-
-        With u that row, the curvature along (v, b) is at least l2 |v|^2 + (<u, v> + b)^2, for the
-        variance of <x_i, v> is not negative.  The worst v is along u: what is left is the matrix
-        [[l2 + m^2, m], [m, 1]], whose smallest eigenvalue is at least determinant / trace.
-        """
+        """A lower bound with an intercept (`mu_by_l2`)."""
         n, d = self.X.shape
         # At w = 0 and y = -1 the slope of the squared loss is 1: the gradient is the mean row.
-        mean = self._mean_squares(np.full(n, -1.0), np.zeros(d + 1))[:d]
+        mean = self.mean_squares(np.full(n, -1.0), np.zeros(d + 1))[:d]
         size = float(np.average(self.row_norms2, weights=self.shares))
         rounding = n * math.ulp(1.0) * math.sqrt(size)
-        m = threads.norm(mean) + rounding
-        return float(self.l2 / (1.0 + self.l2 + m * m))
+        return mu_by_l2(self.l2, threads.norm(mean) + rounding)
 
     @cached_property
     def x_star(self) -> Array | None:  # type: ignore[override]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,23 +41,36 @@ def spectrum(X: Any, multiply: Callable[[Array], Array]) -> Spectrum:
 
 
 def _spectrum(X: Any, multiply: Callable[[Array], Array]) -> Spectrum:
-    n, d = X.shape
-    trace, norms = _safe_bounds(X)
+    return bound_spectrum(
+        X.shape, X.size, measure(X), multiply, lambda: gram(X), count_gram_work(X)
+    )
+
+
+def bound_spectrum(
+    shape: tuple[int, int], size: int, measures: Sequence[Any],
+    multiply: Callable[[Array], Array], gram: Callable[[], Array], gram_work: float,
+) -> Spectrum:  # fmt: skip
+    """The spectrum of an X of this shape and so many entries, of which these `measures` are known.
+
+    gram() gives the smaller of X^T X and X X^T, for so much work.
+    """
+    n, d = shape
+    trace, norms = _safe_bounds(n, size, *measures)
     if not math.isfinite(trace):
         raise ValueError("the squares of X's entries overflow: rescale X")
     if trace == 0.0:
         return Spectrum(0.0, 0.0, "exact", 0.0, 0.0)
     inner, side = max(n, d), min(n, d)
     rounding = math.ulp(1.0) * trace
-    if side <= EXACT_UP_TO and _gram_work(X) <= EXACT_WORK:
-        eigenvalues = np.linalg.eigvalsh(_gram(X) / n)
+    if side <= EXACT_UP_TO and gram_work <= EXACT_WORK:
+        eigenvalues = np.linalg.eigvalsh(gram() / n)
         error = gram_error(inner, side, trace)
         smallest = float(eigenvalues[0]) - error if d <= n else 0.0
         largest = float(eigenvalues[-1]) + error
         return Spectrum(max(smallest, 0.0), largest, "exact", 0.0, 2.0 * error)
     above = lanczos_bound(multiply, d, SLACK, FAILURE) + inner * rounding
     if norms <= above:
-        return Spectrum(0.0, norms, "norms", 0.0, 2.0 * _sum_error(X) * norms)
+        return Spectrum(0.0, norms, "norms", 0.0, 2.0 * _sum_error(size) * norms)
     return Spectrum(0.0, above, "lanczos", FAILURE, 2.0 * inner * rounding)
 
 
@@ -127,9 +140,9 @@ def _blocks(X: Array) -> Iterator[Array]:
         yield X[first : first + rows].astype(np.float64, copy=False)
 
 
-def _safe_bounds(X: Any) -> tuple[float, float]:
-    """The trace of X^T X / n, and the smaller of it and |X|_1 |X|_inf / n, both rounded up."""
-    n, d = X.shape
+def measure(X: Any) -> tuple[float, float, Array]:
+    """Return |X|_F^2, the largest sum of the sizes of a row's entries, and that of each column."""
+    d = X.shape[1]
     square, rows, columns = 0.0, 0.0, np.zeros(d)
     with np.errstate(over="ignore"):
         if isinstance(X, np.ndarray):
@@ -143,17 +156,26 @@ def _safe_bounds(X: Any) -> tuple[float, float]:
             square = float(sizes @ sizes)
             rows = float((abs(X) @ np.ones(d)).max(initial=0.0))
             columns = np.bincount(X.indices, sizes, minlength=d)
+    return square, rows, columns
+
+
+def _safe_bounds(
+    n: int, size: int, square: float, rows: float, columns: Array
+) -> tuple[float, float]:
+    """The trace of X^T X / n, and the smaller of it and |X|_1 |X|_inf / n, both rounded up."""
+    with np.errstate(over="ignore"):
         norms = rows * float(columns.max(initial=0.0))
-    up = 1.0 + _sum_error(X)
+    up = 1.0 + _sum_error(size)
     return float(square / n * up), float(min(square, norms) / n * up)
 
 
-def _sum_error(X: Any) -> float:
+def _sum_error(size: int) -> float:
     """Relative, of such sums over X: one of m terms >= 0 errs by less than m eps."""
-    return float(3.0 * X.size * math.ulp(1.0))
+    return float(3.0 * size * math.ulp(1.0))
 
 
-def _gram_work(X: Any) -> float:
+def count_gram_work(X: Any) -> float:
+    """Count the operations that `gram` takes."""
     n, d = X.shape
     if isinstance(X, np.ndarray):
         return float(n * d * min(n, d))
@@ -162,7 +184,7 @@ def _gram_work(X: Any) -> float:
     return 10.0 * float(np.sum(lengths.astype(np.float64) ** 2))
 
 
-def _gram(X: Any) -> Array:
+def gram(X: Any) -> Array:
     """X^T X or X X^T, whichever is smaller, in float64."""
     n, d = X.shape
     if not isinstance(X, np.ndarray):

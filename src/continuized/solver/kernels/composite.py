@@ -12,7 +12,6 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from continuized.problems.base import Array, Compiled
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME
@@ -44,6 +43,7 @@ from continuized.support.jit import (
     gradient_type,
     jit,
     matrix,
+    types,
     vector,
 )
 

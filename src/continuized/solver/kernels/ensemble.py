@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 
 from continuized.problems.base import Array
 from continuized.problems.kernels import Questions, questions
@@ -20,7 +19,7 @@ from continuized.process.flow import mix
 from continuized.solver.kernels.composite import jump_entry, psi_of, psi_of_entry
 from continuized.solver.kernels.loop import add_noise
 from continuized.support import jit as numba_types
-from continuized.support.jit import UNCOUNTED, compile_formulas, is_ours, jit, matrix, vector
+from continuized.support.jit import UNCOUNTED, compile_formulas, is_ours, jit, matrix, types, vector
 
 
 class Run(NamedTuple):

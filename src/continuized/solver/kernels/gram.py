@@ -6,12 +6,43 @@ data wants (`support.threads`).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from continuized.support.jit import jit
+from continuized.support.jit import in_numpy, jit
+
+
+def _solve_cholesky_in_numpy(factor, rows):
+    from scipy.linalg import cho_solve
+
+    rows[:] = cho_solve((factor, True), rows.T, check_finite=False).T
 
 
 @jit
+def factor_cholesky(half):
+    """Factor a symmetric matrix in place: the lower triangle becomes Cholesky's factor, the upper
+    one stays; return whether it is positive definite.
+
+    Every entry is a product of two rows, as they stand in memory.
+    """
+    for i in range(half.shape[0]):
+        line = half[i]
+        for j in range(i + 1):
+            other, total = half[j], line[j]
+            for c in range(j):
+                total -= line[c] * other[c]
+            if j < i:
+                line[j] = total / other[j]
+            elif total > 0.0:
+                line[i] = math.sqrt(total)
+            else:
+                return False
+    return True
+
+
+@jit
+@in_numpy(_solve_cholesky_in_numpy)
 def solve_cholesky(factor, rows):
     """Solve F F^T x = v for each row v of `rows`, in place; F is the lower triangle of factor.
 
@@ -32,7 +63,23 @@ def solve_cholesky(factor, rows):
                 v[j] -= line[j] * value
 
 
+def _solve_secant_in_numpy(entries, changes, v):
+    along = np.einsum("ij,ij->i", changes[:, 0], changes[:, 1])
+    pairs = [(s, y, sy) for (s, y), sy in zip(changes, along, strict=True) if sy > 0.0]
+    shares = []
+    for s, y, sy in reversed(pairs):
+        shares.append(s @ v / sy)
+        v -= shares[-1] * y
+    scale = 1.0
+    if len(along) and along[-1] > 0.0:
+        scale = along[-1] / (changes[-1, 1] ** 2 / entries).sum()
+    v *= scale / entries
+    for (s, y, sy), share in zip(pairs, reversed(shares), strict=True):
+        v += (share - y @ v / sy) * s
+
+
 @jit
+@in_numpy(_solve_secant_in_numpy)
 def solve_secant(entries, changes, v):
     """Apply the inverse of a secant metric to v, in place; see `metric.Secant`."""
     last = changes.shape[0] - 1
@@ -66,7 +113,15 @@ def solve_secant(entries, changes, v):
                 v[j] += share * s[j]
 
 
+def _add_sparse_gram_in_numpy(values, indptr, indices, first, last, out):
+    from scipy.sparse import csr_array, triu
+
+    rows = csr_array((values, indices, indptr), shape=(len(indptr) - 1, len(out)))[first:last]
+    out += triu(rows.T @ rows).toarray()
+
+
 @jit
+@in_numpy(_add_sparse_gram_in_numpy)
 def add_sparse_gram(values, indptr, indices, first, last, out):
     """out += sum of x_i x_i^T over rows first, ..., last - 1, in the upper triangle.
 

@@ -26,7 +26,6 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from continuized.problems.base import Array, Compiled
 from continuized.problems.kernels import questions
@@ -40,8 +39,10 @@ from continuized.support.jit import (
     compile_formulas,
     data_type,
     gradient_type,
+    in_numpy,
     jit,
     matrix,
+    types,
     vector,
 )
 
@@ -86,7 +87,17 @@ compile_formulas(add_noise, add_squares, add_products)
 decide = inline(decide)
 
 
+# Without Numba, the gradient is asked for in Python (`step`), and what follows takes whole rows of
+# `work` at a time.
+
+
+def _mix_next_in_numpy(work, coefficients, i):
+    a, b, _, _, _ = coefficients[i].astype(work.dtype)
+    work[NOW + Y], work[NOW + W] = mix(work[X], work[Z], a, b)
+
+
 @jit
+@in_numpy(_mix_next_in_numpy)
 def mix_next(work, coefficients, i):
     """Mix to y and z at event i of the block, before its jump."""
     real = work.dtype.type
@@ -158,6 +169,22 @@ def keep_states(work, xs, zs, i):
                 zs[i, c] = work[Z, c]
 
 
+def _step_in_numpy(g, work, coefficients, watch, i):
+    y, z = work[NOW + Y], work[NOW + W]
+    if g.shape != y.shape or g.dtype != y.dtype:
+        return WRONG_SIZE
+    dg, dy = g - work[LAST + G], y - work[LAST + Y]
+    sums = np.vdot(g, g), np.vdot(y, y), np.vdot(dg, dg), np.vdot(dg, dy), np.vdot(dy, dy)
+    signal = decide(watch, sums, coefficients[i])
+    if signal not in FORBIDDEN:
+        _, _, gamma, gamma_prime, _ = coefficients[i].astype(work.dtype)
+        work[X], work[Z] = jump(y, z, g, gamma, gamma_prime)
+        work[LAST + Y], work[LAST + G] = y, g
+        mix_next(work, coefficients, min(i + 1, coefficients.shape[0] - 1))
+    return signal
+
+
+@in_numpy(_step_in_numpy)
 def step(g, work, coefficients, watch, i):
     """Event i of the block, its gradient given, noise and all; returns the signal.
 
@@ -191,7 +218,13 @@ def compile_step(dtype: Any) -> Any:
     return jit(step, types.int64(*arguments), nogil=False, **UNCOUNTED)
 
 
+def _skip_in_numpy(work, coefficients, i):
+    mix_next(work, coefficients, i)
+    work[X], work[Z] = work[NOW + Y], work[NOW + W]
+
+
 @jit
+@in_numpy(_skip_in_numpy)
 def skip(work, coefficients, i):
     """Event i of the block without a jump: as if its gradient were zero."""
     mix_next(work, coefficients, i)

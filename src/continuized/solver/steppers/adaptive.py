@@ -13,7 +13,6 @@ Unknown mu: the convex parameters with restarts, where the step goes against the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from continuized.problems.base import SEPARATED, Array, Problem, separates
@@ -136,7 +135,6 @@ class AdaptiveOptions(NamedTuple):
     certified: bool = True  # tol is a bound on f - f* where one is known
     skipping: bool = False  # known constants: no jump where a gradient is not finite
     support: SupportSolver | None = None  # of a prox that makes entries zero
-    gap: Callable[[Evaluation], float] | None = None  # the duality gap, which tol is compared with
 
 
 class AdaptiveStepper(Stepper):
@@ -155,7 +153,7 @@ class AdaptiveStepper(Stepper):
         self.prox, self.factory, self.support = options.prox, options.factory, options.support
         self.restarts = self.rejected = self.since = self.metrics_made = self.skipped = 0
         self.in_a_row, self.doubt_at = 0, FIRST_DOUBT
-        self.criterion = Criterion(problem, options.prox, options.certified, options.gap)
+        self.criterion = Criterion(problem, options.prox, options.certified)
         self.criterion.dual_norm = self.factory is None or self.factory.kind != "nystrom"
         self.criterion_name = self.criterion.name
         self.evaluator = Evaluator(problem, x0, options.metric)
@@ -190,20 +188,19 @@ class AdaptiveStepper(Stepper):
         known = self.options.method
         # In a metric that is made to be the curvature, L is near 1.
         near_1 = self.factory is not None and self.factory.kind != "diag"
-        is_done = self.support is not None and self._begin_on_support()
-        L = 1.0 if known or near_1 or is_done else self.evaluator.first_L(self.last)
+        if self.support is not None:
+            self._begin_on_support()
+        L = 1.0 if known or near_1 else self.evaluator.first_L(self.last)
         self.schedule = FixedSchedule(known) if known else AdaptiveSchedule(L)
         return Progress(rows=row)
 
-    def _begin_on_support(self) -> bool:
-        """Start from a better point than x0, and tell whether its duality gap is at most tol."""
+    def _begin_on_support(self) -> None:
+        """Start from a better point than x0."""
         assert self.support is not None
         better = self.support.improve(self.evaluator, self.last)
         if better is not None:
             self.best = self.last = better
             self.x = self.z = better.y
-        gap = self.criterion.gap(self.last)
-        return gap is not None and self.tol is not None and gap <= self.tol
 
     def advance(self, events: Events) -> Progress:
         return self._event(next(events.each()))
@@ -237,7 +234,7 @@ class AdaptiveStepper(Stepper):
         return Status.CONVERGED if self.is_small else None
 
     def _step(self, at: Evaluation, z: Array) -> float:
-        """Take the jump; return f at the event, or with prox f + h after it, estimated.
+        """Take the jump; return f at the event, or with prox f + psi after it, estimated.
 
         NaN where the prox gave a point that is not finite: the point before it stays the last.
         """
@@ -253,8 +250,6 @@ class AdaptiveStepper(Stepper):
             change = (at.y - self.last.y).ravel(), (at.g - self.last.g).ravel()
             self.changes = [*self.changes[1 - MOST_CHANGES :], change]
         self.last, self.is_small = at, small
-        if small and self.options.gap is not None:  # it is that of the point before the step
-            found = at.y, self._with_prox(at).f
         # With prox the last one: where L is too small, the values do not say which is the best.
         if small or self.prox is not None or at.f < self.best.f:
             self.best, self.shown = at, found
@@ -383,7 +378,7 @@ class AdaptiveStepper(Stepper):
         return self.k >= max(HALVED_WITHIN * self.halved_at, fell, LEAST_EVENTS)
 
     def _separates(self, x: Array) -> bool:
-        """Tell whether x separates data, for f has no minimum then; with prox, f + h may."""
+        """Tell whether x separates data, for f has no minimum then; with prox, f + psi may."""
         return self.prox is None and separates(self.problem, x)
 
     def _make_metric(self, w: Array) -> None:
@@ -444,7 +439,7 @@ class AdaptiveStepper(Stepper):
         return self.evaluator.evaluate(self.x)
 
     def _with_prox(self, at: Evaluation) -> Evaluation:
-        """Return the evaluation with f + h in place of f."""
+        """Return the evaluation with f + psi in place of f."""
         return at if self.prox is None else at._replace(f=at.f + self.prox.value(at.y))
 
     def evaluate_criterion(self) -> float:

@@ -34,6 +34,7 @@ from continuized.solver import stopping
 from continuized.solver.kernels import composite as composite_kernel
 from continuized.solver.kernels import loop as kernel
 from continuized.solver.result import ConstantsWarning
+from continuized.support.jit import HAS_NUMBA
 from continuized.support.progress import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
@@ -274,7 +275,7 @@ class FixedStepper(_KnownConstants):
         self.noise, self.rng, self.composite = noise, rng, composite
         self.psi = None  # its constants, where compiled code knows it
         if composite is not None:
-            self.psi = composite.entry_constants(start)
+            self.psi = composite.entry_constants(start) if HAS_NUMBA else None
             self.looking, self.criterion_name = tol is not None, composite.criterion_name
         self.dim, self.dtype = start.size, start.dtype
         self.oracle: FullGradient = FullGradient(problem, start)

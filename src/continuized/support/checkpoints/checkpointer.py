@@ -137,9 +137,20 @@ class Checkpointer:
 
     def save_if_due(self, run: Checkpointed) -> None:
         """Between two blocks: remember the state, and write it if it is time to."""
+        if self.is_due:
+            self.save(run)
+        else:
+            self._latest = capture(run)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to write."""
+        return time.monotonic() - self._last_written >= self.every
+
+    def save(self, run: Checkpointed) -> None:
+        """Write the state of now."""
         self._latest = capture(run)
-        if time.monotonic() - self._last_written >= self.every:
-            self._write_or_warn()
+        self._write_or_warn()
 
     def _write_or_warn(self) -> None:
         """Write; a run of hours shall not end because a disk is full for a minute."""

@@ -5,7 +5,7 @@ The proofs are in docs/proofs/sharp.md.  Both have one Lyapunov function,
     V = f(x) - f* - (nu mu / 2) |x - x*|^2 + nu mu |w - x*|^2,
 
 with w = x/4 + 3z/4 (A, the paper's parameters) or w = z (B), of which E V_t e^{rho t} never grows.
-`form` is what is left of their proof: a quadratic form that must not be positive.
+Their numbers are in `theory.proofs`: what is left is a quadratic form that must not be positive.
 
 V >= (1 - nu) (f - f*), so that V e^{rho t} / (1 - nu), as phi_t / A_t, bounds f(x_t) - f* along a
 whole path, by Ville's inequality for supermartingales that are not negative.
@@ -39,93 +39,15 @@ from continuized.theory.checks import (
     squared_distance,
     start_of,
 )
+from continuized.theory.proofs import Proof, theorem_A, theorem_B
 
 LEAST_A, LEAST_B = 7.04, 6.5  # of L / mu
 CONSTANT = 3.0  # of both theorems, at a time
 
 
-class Proof(NamedTuple):
-    """The numbers of one of the proofs, in units where L = 1: floats, fractions, or the like.
-
-    rho: the rate.  nu: as in V.  ell: the multiplier of the inequality between x* and x+.  in_x and
-    in_z: w = in_x x + in_z z.
-    """
-
-    mu: Any
-    eta: Any
-    eta_prime: Any
-    gamma: Any
-    gamma_prime: Any
-    rho: Any
-    nu: Any
-    ell: Any
-    in_x: Any
-    in_z: Any
-
-
-def decay_numbers_A(q: Any) -> tuple[Any, Any]:
-    """Return rho and nu of Theorem A, q = sqrt(mu/L)."""
-    return 4 * q / 3, 8 / (9 + 3 * q)
-
-
-def decay_numbers_B(p: Any) -> tuple[Any, Any]:
-    """Return rho and nu of Theorem B, p = sqrt(2 mu/L)."""
-    return p, 3 / (3 + 2 * p)
-
-
 def log_harmonic_mean(a: float, b: float) -> float:
     """Return the log of 2 / (e^-a + e^-b)."""
     return math.log(2.0) + min(a, b) - math.log1p(math.exp(-abs(a - b)))
-
-
-def proof_A(q: Any) -> Proof:
-    """Theorem A, for the paper's parameters, q = sqrt(mu/L)."""
-    mu, one = q * q, q / q
-    return Proof(mu, q, q, one, 1 / q, *decay_numbers_A(q), 19 * mu / 20, one / 4, 3 * one / 4)
-
-
-def proof_B(p: Any) -> Proof:
-    """Theorem B, for those of `SharpContinuized`, p = sqrt(2 mu/L)."""
-    mu, one = p * p / 2, p / p
-    gamma_prime = 1 / p + 2 * one / 3
-    ell = mu * (4 + p) / 4
-    return Proof(mu, p, p / 2, one, gamma_prime, *decay_numbers_B(p), ell, 0 * one, one)
-
-
-def form(proof: Proof) -> Array:
-    """The matrix, on (x, z, g, g+) with x* = 0, that must not be positive.
-
-    It is the generator of V, plus rho V, plus the interpolation inequalities of L-smooth,
-    mu-strongly convex functions between x* and x+, x* and x, x and x+ = x - gamma g, with the
-    multipliers ell, rho - ell and 1 - ell; the values f(x) and f(x+) cancel.
-    """
-    mu, eta, eta_prime, gamma, gamma_prime, rho, nu, ell, in_x, in_z = proof
-    x, z, g, g_plus = np.eye(4, dtype=int).astype(object)
-    nothing, half = 0 * x, mu / mu / 2  # not a float where mu is none
-
-    def product(u: Array, v: Array) -> Any:
-        return half * (np.outer(u, v) + np.outer(v, u))
-
-    def quadratic_part(x: Array, w: Array) -> Any:
-        return nu * mu * (product(w, w) - product(x, x) / 2)
-
-    def interpolate(x_i: Array, g_i: Array, x_j: Array, g_j: Array) -> Any:
-        dx, dg = x_i - x_j, g_i - g_j
-        slack = product(dg, dg) + mu * product(dx, dx) - 2 * mu * product(dg, dx)
-        return -product(g_j, dx) - slack / (2 * (1 - mu))
-
-    w = in_x * x + in_z * z
-    x_plus, w_plus = x - gamma * g, w - (in_x * gamma + in_z * gamma_prime) * g
-    moved = in_x * eta * (z - x) + in_z * eta_prime * (x - z)
-    flow: Any = eta * product(g - nu * mu * x, z - x) + 2 * nu * mu * product(w, moved)
-    return np.asarray(
-        flow
-        + quadratic_part(x_plus, w_plus)
-        + (rho - 1) * quadratic_part(x, w)
-        + ell * interpolate(nothing, nothing, x_plus, g_plus)
-        + (rho - ell) * interpolate(nothing, nothing, x, g)
-        + (1 - ell) * interpolate(x, g, x_plus, g_plus)
-    )
 
 
 class SharpBound(NamedTuple):
@@ -260,7 +182,7 @@ def _theorems(
     paper = continuized_bound(method, R2, lambda: excess(p, x), query)
     if not has_theorem_A(method):
         return None, paper
-    proof = proof_A(2.0 * parameters.omega(method.L, method.mu))
+    proof = theorem_A(2.0 * parameters.omega(method.L, method.mu))
     return _make_decay("Theorem A", proof, method, R2, excess(p, x)), paper
 
 
@@ -276,7 +198,7 @@ def decay_B(method: SharpContinuized, R2: float, f: float) -> _Decay:
         raise ValueError(
             f"Theorem B needs L/mu >= {LEAST_B}, got {method.L / method.mu:.6g}; use cz.Continuized"
         )
-    proof = proof_B(parameters.sharp_eta(method.L, method.mu))
+    proof = theorem_B(parameters.sharp_eta(method.L, method.mu))
     return _make_decay("Theorem B", proof, method, R2, f)
 
 
@@ -285,7 +207,7 @@ def _is_at_least(method: Method, ratio: float) -> bool:
 
 
 def _make_decay(name: str, proof: Proof, method: Method, R2: float, f: float) -> _Decay:
-    mu, rho, nu = method.mu, float(proof.rho), float(proof.nu)
+    mu, rho, nu = method.mu, float(proof.rate), float(proof.nu)
     return _Decay(name, rho, nu, f + 0.5 * nu * mu * R2, f + 0.5 * mu * R2)
 
 

@@ -13,11 +13,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 
 from continuized.problems.base import Array
 from continuized.support.progress import Bar, silent
+from continuized.support.threads import HAS_THREADS
 from continuized.theory.moments.pair import (
     Marks,
     PairMoments,
@@ -204,10 +206,13 @@ def solve(
     # On a thread of its own, so that this one hears Ctrl-C.
     with (
         warnings.catch_warnings(action="ignore", category=UserWarning),  # the error says it
-        ThreadPoolExecutor(1) as pool,
+        ThreadPoolExecutor(1) if HAS_THREADS else nullcontext() as pool,
     ):
         try:
-            found = pool.submit(solver.integrate, stop).result().reshape(shape)
+            if pool is None:
+                found = solver.integrate(stop).reshape(shape)
+            else:
+                found = pool.submit(solver.integrate, stop).result().reshape(shape)
         except BaseException as error:
             failed.append(error)  # the thread ends after its next step
     if failed:

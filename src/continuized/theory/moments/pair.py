@@ -184,6 +184,18 @@ def slope(
     return out
 
 
+def _sweep_in_numpy(
+    eta: float, eta_prime: float, scales: Any, moments: tuple[Array, ...], out: PairMoments
+) -> None:
+    ratio, inverse, a, b = scales
+    uu, uw, ww, S, U, W = moments  # of diagonals, each is its own transpose
+    a_rows, b_rows = (a, b) if out.ndim == 2 else (a[:, np.newaxis], b[:, np.newaxis])
+    moved = flow_slope(eta, eta_prime, ratio, inverse, uu, uw, uw.T, 0.5 * (ww + ww.T))
+    out[0] = moved[0] + jump_slope(a_rows, a, S, U, U.T)
+    out[1] = moved[1] + jump_slope(a_rows, b, S, W, U.T)
+    out[2] = moved[2] + jump_slope(b_rows, b, S, W, W.T)
+
+
 def _sweep(
     eta: float, eta_prime: float, scales: Any, moments: tuple[Array, ...], out: PairMoments
 ) -> None:
@@ -212,10 +224,10 @@ def _sweep(
 
 @cache
 def _compile() -> Any:
-    from continuized.support.jit import compile_formulas, jit
+    from continuized.support.jit import compile_formulas, in_numpy, jit
 
     compile_formulas(flow_slope, jump_slope)
-    return jit(_sweep)
+    return jit(in_numpy(_sweep_in_numpy)(_sweep))
 
 
 def symmetrise(m: Array) -> Array:

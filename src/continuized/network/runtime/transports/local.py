@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from continuized.network.runtime import wire_format
@@ -36,9 +37,9 @@ class LocalTransport:
     def start(self, plan: RunPlan) -> None:
         self._plan = plan
         for worker in range(len(plan.workers)):
-            self.spawn(worker, 0)
+            self.spawn(worker)
 
-    def spawn(self, worker: int, life: int) -> None:
+    def spawn(self, worker: int, lives: Mapping[int, int] | None = None) -> None:
         # One thread of BLAS in each: they have short vectors and share the cores.
         single = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         process = subprocess.Popen(
@@ -51,7 +52,7 @@ class LocalTransport:
         thread = threading.Thread(target=self._read_reports, args=(worker, process), daemon=True)
         thread.start()
         self._threads.append(thread)
-        header, arrays = self._plan.write_order(worker, life)
+        header, arrays = self._plan.write_order(worker, lives)
         self._send(worker, header, arrays)
 
     def broadcast(self, command: dict[str, Any]) -> None:
@@ -69,7 +70,7 @@ class LocalTransport:
             del self._processes[report.worker]
             _close_orders(process)
             process.wait()
-            return WorkerReport(report.worker, None, _describe_exit(process.returncode))
+            return WorkerReport(report.worker, None, describe_exit(process.returncode))
         if "failed" in report.record[0]:
             raise OSError(report.record[0]["failed"])
         return report
@@ -115,7 +116,8 @@ def _close_orders(process: subprocess.Popen[bytes]) -> None:
         process.stdin.close()
 
 
-def _describe_exit(code: int) -> str:
+def describe_exit(code: int) -> str:
+    """Say how a process ended."""
     if code < 0:
         try:
             return f"killed by {signal.Signals(-code).name}"

@@ -14,15 +14,20 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Mapping
 from typing import Any
 
 from continuized.network.runtime import wire_format
+from continuized.network.runtime.ray_options import Ray
 from continuized.network.runtime.transport import RunPlan, WorkerReport
 from continuized.network.runtime.transports import ray_watch
-from continuized.network.runtime.transports.worker import HOST, MOST_BUFFERED, REPORT_EVERY, Worker
+from continuized.network.runtime.transports.worker import HOST, MOST_BUFFERED, Worker
 
 NAMESPACE = "continuized"
 ANSWER_WITHIN = 5.0  # seconds for a cluster's address; Ray itself would try for minutes
+# Seconds that an actor may be out of reach before it is given up, and between two attempts.
+UNAVAILABLE, ASK_AGAIN = 5.0, 0.2
 
 # On one machine Ray stays on 127.0.0.1, and tells no one that it runs.
 _QUIET = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
@@ -44,10 +49,13 @@ def _import_ray() -> Any:
 class Actor(Worker):
     """A worker that is called by Ray; the address of another one is its name."""
 
-    def __init__(self, order: bytes) -> None:
-        super().__init__(wire_format.unpack(order))
+    def __init__(self, order: bytes, names: list[str], *arrays: Any) -> None:
+        # Copies: what comes from the object store is shared, and cannot be written.
+        own = {name: array.copy() for name, array in zip(names, arrays, strict=True)}
+        super().__init__((wire_format.unpack(order)[0], own))
         self._waiting: dict[int, bytearray] = {}  # frames that wait for the call before them
         self._busy: set[asyncio.Task[None]] = set()
+        self._to_save = False
 
     async def deliver(self, frames: bytes) -> None:
         """Take frames from another actor, all of them whole."""
@@ -55,13 +63,16 @@ class Actor(Worker):
 
     async def obey_packed(self, command: bytes) -> None:
         """Obey a command of the run."""
-        self.obey(wire_format.unpack(command)[0])
+        header = wire_format.unpack(command)[0]
+        self._to_save = self._to_save or bool(header.get("save"))
+        self.obey(header)
 
     async def poll(self, name: str = "") -> bytes:
         """Report: the first time at once and with its name, later after a while."""
         if not name and not self._ended:
-            await asyncio.sleep(REPORT_EVERY)
-        header, arrays = self.process.make_report(final=self._ended)
+            await asyncio.sleep(self._report_after)
+        saving, self._to_save = self._to_save, False
+        header, arrays = self.report(whole=bool(name) or saving, saving=saving)
         if name:
             header["address"] = name
         return wire_format.pack(header, {**arrays, "entries": self.process.take_log()})
@@ -96,24 +107,31 @@ class Actor(Worker):
 class RayTransport:
     """Runs each worker as an actor; Ray itself restarts none, and repeats no call."""
 
-    def __init__(self, address: str | None = None) -> None:
-        self._address = address
+    def __init__(self, options: Ray) -> None:
+        self._options = options
         self._ray = _import_ray()
         self._ours = False
         self._watch: subprocess.Popen[bytes] | None = None
         self._actors: dict[int, Any] = {}
         self._polls: dict[Any, int] = {}
-        self._run = secrets.token_hex(8)
+        self._unavailable: dict[int, float] = {}  # since when
+        self._to_ask: dict[int, float] = {}  # when
+        self._run, self._count = secrets.token_hex(8), 0
 
     def start(self, plan: RunPlan) -> None:
         self._plan = plan
+        self.connect()
+        for worker in range(len(plan.workers)):
+            self.spawn(worker)
+
+    def connect(self) -> Any:
+        """Start Ray, or join a cluster, unless this process has already; return its module."""
         if not self._ray.is_initialized():
-            if self._address is None:
+            if self._options.address is None:
                 self._start_own()
             else:
-                self._join(self._address)
-        for worker in range(len(plan.workers)):
-            self.spawn(worker, 0)
+                self._join(self._options.address)
+        return self._ray
 
     def _start_own(self) -> None:
         """Start a cluster of this machine, which ends with this process, however that ends."""
@@ -165,17 +183,21 @@ class RayTransport:
         self._ray.init(namespace=NAMESPACE, log_to_driver=False, logging_level="error", **where)
         self._ours = True
 
-    def spawn(self, worker: int, life: int) -> None:
-        name = f"{self._run}-{worker}-{life}"
+    def spawn(self, worker: int, lives: Mapping[int, int] | None = None) -> None:
+        self._count += 1
+        name = f"{self._run}-{worker}-{self._count}"
         remote = self._ray.remote(
-            num_cpus=0,
             max_restarts=0,
             max_task_retries=0,
             max_concurrency=1000,
             namespace=NAMESPACE,
             name=name,
+            **self._options.options_of(worker, len(self._plan.workers)),
         )
-        actor = remote(Actor).remote(wire_format.pack(*self._plan.write_order(worker, life)))
+        header, arrays = self._plan.write_order(worker, lives)
+        # Each array by itself: large ones go through the object store, as they are.
+        refs = [self._ray.put(array) for array in arrays.values()]
+        actor = remote(Actor).remote(wire_format.pack(header), list(arrays), *refs)
         self._actors[worker] = actor
         self._polls[actor.poll.remote(name)] = worker
 
@@ -184,18 +206,44 @@ class RayTransport:
             actor.obey_packed.remote(wire_format.pack(command))
 
     def next_report(self, timeout: float) -> WorkerReport | None:
+        self._ask_again()
+        if not self._polls:
+            time.sleep(timeout)
+            return None
         ready, _ = self._ray.wait(list(self._polls), timeout=timeout)
         if not ready:
             return None
         worker = self._polls.pop(ready[0])
         try:
             record = wire_format.unpack(self._ray.get(ready[0]))
+        except self._ray.exceptions.ActorUnavailableError as error:
+            # Its machine has gone, or the network for a while: Ray will know.
+            since = self._unavailable.setdefault(worker, time.monotonic())
+            if time.monotonic() - since < UNAVAILABLE:
+                self._to_ask[worker] = time.monotonic() + ASK_AGAIN
+                return None
+            return self._lose(worker, error)
         except self._ray.exceptions.RayActorError as error:
-            self._actors.pop(worker, None)
-            return WorkerReport(worker, None, _first_line(error))
+            return self._lose(worker, error)
+        self._unavailable.pop(worker, None)
         if not record[0]["final"]:
             self._polls[self._actors[worker].poll.remote()] = worker
         return WorkerReport(worker, record)
+
+    def _ask_again(self) -> None:
+        """Ask those for reports that could not be reached a moment ago."""
+        for worker in [w for w, due in self._to_ask.items() if due <= time.monotonic()]:
+            del self._to_ask[worker]
+            self._polls[self._actors[worker].poll.remote()] = worker
+
+    def _lose(self, worker: int, error: Exception) -> WorkerReport:
+        """Report the end of an actor, which is then sure."""
+        self._unavailable.pop(worker, None)
+        actor = self._actors.pop(worker, None)
+        if actor is not None:
+            with contextlib.suppress(self._ray.exceptions.RayError):
+                self._ray.kill(actor, no_restart=True)
+        return WorkerReport(worker, None, _first_line(error))
 
     def kill(self, worker: int) -> None:
         if worker in self._actors:
@@ -204,6 +252,7 @@ class RayTransport:
     def close(self) -> None:
         actors, self._actors = self._actors, {}
         self._polls.clear()
+        self._to_ask.clear()
         if self._ray.is_initialized():
             for actor in actors.values():
                 with contextlib.suppress(self._ray.exceptions.RayError):

@@ -17,23 +17,24 @@ import time
 from typing import Any, BinaryIO
 
 from continuized.network.runtime import wire_format
+from continuized.network.runtime.transports.doorkeeper import Doorkeeper
 
 HOST = "127.0.0.1"
-REPORT_EVERY = 0.1  # seconds
+# Seconds between reports; where nodes are so large that a report takes long, it is for reports to
+# take no more than a part of the time.
+REPORT_EVERY, REPORT_AT_LEAST_EVERY = 0.1, 2.0
+REPORT_SHARE = 0.05
 LONGEST_WAIT = 1.0
 MOST_BUFFERED = 1 << 20  # bytes for one worker: above, frames are dropped, as if lost
-# Whoever connects must send a frame of this run within so many seconds, as other workers do at
-# once; only so many who have not yet may be there, beside the workers.  It is more than the system
-# lets wait to be accepted (100), so that a worker is not driven out before its frame is read.
-PROVE_WITHIN = 2.0
-MOST_UNPROVEN = 128
 RECONNECT = 0.2  # seconds
 
 
 def main() -> None:
     """Read the order, and run its nodes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process ends it
-    reports = _open_reports()
+    # Whoever started this process ends it, in order; such signals come to the whole group.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    reports = open_reports()
     orders = sys.stdin.buffer
     order = wire_format.read(orders)
     if order is None:
@@ -47,7 +48,7 @@ def main() -> None:
         if port and error.errno == errno.EADDRINUSE:
             what = "give another port=, or none to take free ones"
             reason = f"port {port} of {HOST} is in use: {what}"
-        _write(reports, {"failed": reason})
+        write_record(reports, {"failed": reason})
     os._exit(0)  # a thread still waits for orders, and would hold the exit up
 
 
@@ -58,11 +59,23 @@ class Worker:
         from continuized.network.runtime.node_process import NodeProcess
 
         self.process = NodeProcess(order)
+        self._saving = bool(order[0]["saving"])
         self._addresses: dict[int, Any] = {}  # of the other workers
         self._links: dict[int, Any] = {}  # to them, as far as there was something to send
         self._inbox: list[Any] = []
         self._timer: asyncio.Handle | None = None
         self._woken = self._ended = False
+        self._report_after = REPORT_EVERY  # seconds
+
+    def report(self, whole: bool = False, saving: bool = False) -> wire_format.Record:
+        """Make a report, and find when the next one may be made."""
+        began = time.monotonic()
+        saving = saving or (self._ended and self._saving)
+        record = self.process.make_report(self._ended, whole, saving)
+        if not whole:
+            due = (time.monotonic() - began) / REPORT_SHARE
+            self._report_after = min(max(REPORT_EVERY, due), REPORT_AT_LEAST_EVERY)
+        return record
 
     def receive(self, messages: list[Any]) -> None:
         """Take messages from another worker."""
@@ -105,7 +118,7 @@ class LocalWorker(Worker):
     def __init__(self, order: wire_format.Record, reports: BinaryIO) -> None:
         super().__init__(order)
         self._reports = reports
-        self._unproven: dict[Incoming, asyncio.Handle] = {}  # in the order in which they came
+        self._doorkeeper = Doorkeeper(self._count_stranger)
 
     async def run(self, orders: BinaryIO, port: int) -> None:
         """Listen, then obey orders until told to end."""
@@ -113,27 +126,20 @@ class LocalWorker(Worker):
         self._over = asyncio.Event()
         server = await self._loop.create_server(lambda: Incoming(self), HOST, port)
         port = server.sockets[0].getsockname()[1]
-        self._report({"address": port})
+        self._report({"address": port}, whole=True)
         threading.Thread(target=self._read_orders, args=(orders,), daemon=True).start()
         await self._over.wait()
         server.close()
 
     def admit(self, incoming: Incoming) -> None:
-        """Let a connection stay for a while; of too many that prove nothing, end the oldest."""
-        if len(self._unproven) >= len(self._addresses) + MOST_UNPROVEN:
-            self._end_stranger(next(iter(self._unproven)))
-        timer = self._loop.call_later(PROVE_WITHIN, self._end_stranger, incoming)
-        self._unproven[incoming] = timer
+        """Let a connection stay for a while, in which it has to prove itself."""
+        self._doorkeeper.admit(incoming, len(self._addresses))
 
     def release(self, incoming: Incoming) -> None:
         """Watch a connection no longer: it has proven itself, or it has ended."""
-        timer = self._unproven.pop(incoming, None)
-        if timer is not None:
-            timer.cancel()
+        self._doorkeeper.release(incoming)
 
-    def _end_stranger(self, incoming: Incoming) -> None:
-        self.release(incoming)
-        incoming.transport.abort()
+    def _count_stranger(self) -> None:
         self.process.strangers += 1
 
     def _read_orders(self, orders: BinaryIO) -> None:
@@ -146,8 +152,10 @@ class LocalWorker(Worker):
         waited = not self._addresses
         super().obey(command)
         if self._ended:
-            self._report({}, final=True)
+            self._report({})
             self._over.set()
+        elif command.get("save"):
+            self._report({}, whole=True, saving=True)
         elif waited and self._addresses:
             self._report_often()
 
@@ -156,21 +164,21 @@ class LocalWorker(Worker):
         # that is killed, the log has too.
         entries = self.process.take_log()
         if entries.size:
-            _write(self._reports, {}, {"entries": entries})
+            write_record(self._reports, {}, {"entries": entries})
         for worker, data in frames.items():
             if worker in self._addresses:
                 if worker not in self._links:
                     self._links[worker] = Outgoing(self._addresses[worker])
                 self._links[worker].send(data)
 
-    def _report(self, also: dict[str, Any], final: bool = False) -> None:
-        header, arrays = self.process.make_report(final)
-        _write(self._reports, {**header, **also}, arrays)
+    def _report(self, also: dict[str, Any], whole: bool = False, saving: bool = False) -> None:
+        header, arrays = self.report(whole, saving)
+        write_record(self._reports, {**header, **also}, arrays)
 
     def _report_often(self) -> None:
         if not self._ended:
             self._report({})
-            self._loop.call_later(REPORT_EVERY, self._report_often)
+            self._loop.call_later(self._report_after, self._report_often)
 
 
 class Incoming(asyncio.Protocol):
@@ -232,18 +240,20 @@ class Outgoing(asyncio.Protocol):
         self._attempt = None
 
 
-def _open_reports() -> BinaryIO:
+def open_reports() -> BinaryIO:
     """Keep the standard output for reports alone: what node models print goes to standard error."""
     reports = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     return reports
 
 
-def _write(stream: BinaryIO, header: dict[str, Any], arrays: Any = None) -> None:
-    data = memoryview(wire_format.pack(header, arrays))
+def write_record(stream: BinaryIO, header: dict[str, Any], arrays: Any = None) -> None:
+    """Write a record to whoever started this process; end with it, if it is gone."""
     try:
-        while data:  # a pipe may take a part
-            data = data[stream.write(data) :]
+        for part in wire_format.pack_parts(header, arrays):
+            data = memoryview(part)
+            while data:  # a pipe may take a part
+                data = data[stream.write(data) :]
     except BrokenPipeError:
         os._exit(1)  # whoever started this process is gone
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from continuized.network.protocol.transitions import SPEED, TIME
 from continuized.problems.base import Array
-from continuized.support.jit import UNCOUNTED, choose_by_types
+from continuized.support.jit import UNCOUNTED, choose_by_types, class_of
 
 __all__ = ["SPEED", "TIME"]  # the first columns of `work`, for node models
 
@@ -43,13 +43,12 @@ def _by_model(usual: Callable[..., Any]) -> Callable[..., Any]:
     """Call the function of the model of the nodes; without one, do what is written."""
 
     def choose(nodes: Any, *rest: Any) -> Callable[..., Any]:
-        own: Callable[..., Any] = getattr(nodes.instance_class, usual.__name__, usual)
+        own: Callable[..., Any] = getattr(class_of(nodes), usual.__name__, usual)
         return own
 
     vars(choose)["__signature__"] = inspect.signature(usual)
     _PARAMETERS[usual.__name__] = list(inspect.signature(usual).parameters)
-    choose_by_types(usual, choose, **UNCOUNTED)
-    return usual
+    return choose_by_types(usual, choose, **UNCOUNTED)
 
 
 @_by_model

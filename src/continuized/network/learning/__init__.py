@@ -1,0 +1,1 @@
+"""Asynchronous decentralised learning: a node beside a program that takes its own gradients."""

@@ -1,0 +1,1 @@
+"""A regression whose rows are in several processes, or on several machines."""

@@ -1,0 +1,387 @@
+"""Numba, set up once for the whole package; `support.jit` has its names for all others.
+
+`jit` compiles to machine code with a cache on disk.  Numba's own cache looks only at the
+file of the compiled function; our kernels are compiled from formulas that stand in other
+files, so the stamp of the cache here covers every source of the package: a changed formula
+is never run from a stale cache.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import caching
+from numba.core.typing.templates import infer, infer_global, make_overload_template
+from numba.extending import intrinsic, lower_builtin, type_callable
+
+from continuized.support.progress import tell_compilation
+
+__all__ = [
+    "FASTMATH", "UNCOUNTED", "byte_at", "choose_by_types", "class_of", "compile_formulas",
+    "compile_power_of_two", "data_type", "fetch", "flow_type", "gradient_type", "in_numpy",
+    "is_ours", "jit", "jit_uncounted", "matrix", "njit", "scratch", "subtract_pair", "types",
+    "uncounted", "value_type", "vector",
+]  # fmt: skip
+
+njit: Any = numba.njit
+
+# Sums may be reordered, to run in SIMD lanes, and products fused; NaN and infinity keep
+# their meaning, for the stopping tests rely on them.
+FASTMATH = {"reassoc", "contract"}
+
+
+@cache
+def _sources_stamp() -> str:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _add_stamp(kind: Any) -> Any:
+    stamp = {"get_source_stamp": lambda _: _sources_stamp()}
+    return type(f"Stamped{kind.__name__}", (kind,), stamp)
+
+
+class _CacheImpl(caching.CompileResultCacheImpl):
+    _locator_classes = [*map(_add_stamp, caching.CacheImpl._locator_classes)]  # noqa: RUF012
+
+
+class _Cache(caching.FunctionCache):
+    """Numba's cache, of code that is made from this package's sources alone."""
+
+    _impl_class = _CacheImpl
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        # Numba reads no index of another version.  Nor is one of other sources read: it names the
+        # classes of the arguments, which may have been renamed since.
+        self._cache_file._version += self._cache_file._source_stamp
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what was kept for these types, if all classes that are named can be found."""
+        try:
+            with _hear_interrupts():
+                return super().load_overload(sig, target_context)
+        except (ImportError, AttributeError):
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep it, unless the user's code is in it: its changes would not be seen, and a process
+        that cannot import it could not read the index."""
+        if not all(map(_is_covered, getattr(sig, "args", sig))):
+            return
+        try:
+            super().save_overload(sig, data)
+        except (ImportError, AttributeError):  # of an index that cannot be read: a new one
+            self.flush()
+            super().save_overload(sig, data)
+
+
+def _is_covered(kind: Any) -> bool:
+    """Tell whether a type is made of Numba's own and of classes of this package."""
+    own = getattr(kind, "instance_class", None)
+    return (own is None or is_ours(own)) and all(map(_is_covered, getattr(kind, "types", ())))
+
+
+def is_ours(thing: Any) -> bool:
+    """Tell whether a function or class stands in this package: then the cache's stamp covers it."""
+    return str(thing.__module__).partition(".")[0] == __name__.partition(".")[0]
+
+
+def jit(
+    function: Callable[..., Any], signature: Any = None, *, cached: bool = True, **options: Any
+) -> Any:
+    """Compile a function; with a signature, at once and for those types only."""
+    # A function of any types is called by Python or by its name: it needs no address.
+    options = {"nogil": True, "no_cfunc_wrapper": signature is None} | options
+    dispatcher: Any = numba.njit(fastmath=FASTMATH, **options)(function)
+    dispatcher._compiler.compile = _compile_alone(dispatcher._compiler.compile)
+    if cached:
+        dispatcher._cache = _Cache(function)
+    if signature is not None:
+        dispatcher.compile(signature)
+        dispatcher.disable_compile()
+        # Numba looks a function that is given to another one up by its types, at every call of the
+        # other, for 30 microseconds; there is nothing to look for.
+        (only,) = dispatcher.overloads.values()
+        dispatcher.get_compile_result = lambda signature: only
+    return dispatcher
+
+
+def _compile_alone(compile: Callable[..., Any]) -> Callable[..., Any]:
+    """Say that something is compiled, and do so without the collector of garbage: it would look
+    through all that the compiler makes, again and again, for a tenth of the time."""
+
+    def compile_alone(*arguments: Any) -> Any:
+        tell_compilation()
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            with _hear_interrupts():
+                return compile(*arguments)
+        finally:
+            if collects:
+                gc.enable()
+
+    return compile_alone
+
+
+@contextmanager
+def _hear_interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt where Ctrl-C came within the block, whatever became of it there.
+
+    LLVM calls Python to have its code kept, and errors do not come through: a KeyboardInterrupt is
+    printed and lost, and Numba goes on, or raises an error of its own for want of the code.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT) if in_main_thread else None
+    if handler is not signal.default_int_handler:  # the user's own may not raise
+        yield
+        return
+    heard: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        heard.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    except Exception as error:
+        if heard:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if heard:
+        raise KeyboardInterrupt
+
+
+def _fetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """Ask for the cache line of the entry `index` of an array (in memory order), for later."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+        flag = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [place.type, flag, flag, flag])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
+        builder.call(prefetch, [place, flag(0), flag(3), flag(1)])  # to read, to keep, data
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
+
+
+fetch: Any = intrinsic(_fetch)
+
+
+def _subtract_pair(
+    typing_context: Any, pairs: Any, row: Any, factor: Any, first: Any, second: Any
+) -> Any:
+    """pairs[row] -= factor * (first, second), for a C-contiguous float64 matrix of two columns.
+
+    In one store: a load that follows can then take it from the store under way, where one of both
+    halves would wait until two stores have reached the cache.
+    """
+    if not (pairs.dtype == types.float64 and pairs.ndim == 2 and pairs.layout == "C"):
+        raise TypeError(f"pairs must be a C-contiguous float64 matrix, got {pairs}")
+    two, lane = ir.VectorType(ir.DoubleType(), 2), ir.IntType(32)
+    flags = sorted(FASTMATH)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def pair(a: Any, b: Any) -> Any:
+            half = builder.insert_element(ir.Constant(two, ir.Undefined), a, lane(0))
+            return builder.insert_element(half, b, lane(1))
+
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        start = builder.mul(arguments[1], arguments[1].type(2))
+        place = builder.bitcast(builder.gep(data, [start]), two.as_pointer())
+        change = builder.fmul(pair(arguments[2], arguments[2]), pair(*arguments[3:]), flags=flags)
+        before = builder.load(place, align=8)
+        builder.store(builder.fsub(before, change, flags=flags), place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(pairs, types.uintp, *[types.float64] * 3), generate
+
+
+subtract_pair: Any = intrinsic(_subtract_pair)
+
+
+def _byte_at(typing_context: Any, address: Any, index: Any) -> Any:
+    """The byte `index` bytes behind an address in memory; nothing is tested.
+
+    Functions that are given an array count its references, each time with an atomic addition;
+    for those called at every byte of a text, that takes most of the time.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = builder.inttoptr(builder.add(*arguments), ir.IntType(8).as_pointer())
+        return builder.load(place)
+
+    return types.uint8(types.intp, types.intp), generate
+
+
+byte_at: Any = intrinsic(_byte_at)
+
+
+def compile_power_of_two(function: Callable[[float], float]) -> None:
+    """Let compiled code make 2^k, in place of a call of this function, of the bits of k.
+
+    k is an integer as a float64, of at most 1022 in size; the last bits of k + 1.5 * 2^52 + 1023
+    are the exponent of 2^k.
+    """
+    number, bits = ir.DoubleType(), ir.IntType(64)
+
+    @lower_builtin(function, types.float64)  # type: ignore[untyped-decorator]
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        exponent = builder.fadd(arguments[0], number(1.5 * 2.0**52 + 1023.0))
+        return builder.bitcast(builder.shl(builder.bitcast(exponent, bits), bits(52)), number)
+
+    type_callable(function)(lambda context: lambda k: types.float64)
+
+
+def _scratch(typing_context: Any, size: Any) -> Any:
+    """A vector of `size` float64, a constant, that lives as long as the function that asks for it.
+
+    On the stack: no memory is asked for, and LLVM knows that no other array overlaps it.
+    """
+    if not isinstance(size, types.IntegerLiteral):
+        return None
+    kind, length = vector(np.float64), size.literal_value
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        with builder.goto_entry_block():
+            data = builder.alloca(ir.DoubleType(), ir.IntType(64)(length))
+        data.align = 64
+        array = context.make_array(kind)(context, builder)
+        shape, stride = (context.get_constant(types.intp, n) for n in (length, 8))
+        context.populate_array(
+            array, data=data, shape=[shape], strides=[stride], itemsize=stride, meminfo=None
+        )
+        return array._getvalue()
+
+    return kind(size), generate
+
+
+scratch: Any = intrinsic(prefer_literal=True)(_scratch)
+
+
+def vector(dtype: Any) -> Any:
+    """The Numba type of a contiguous vector."""
+    return types.Array(numba.from_dtype(np.dtype(dtype)), 1, "C")
+
+
+def matrix(dtype: Any) -> Any:
+    """The Numba type of a contiguous matrix."""
+    return types.Array(numba.from_dtype(np.dtype(dtype)), 2, "C")
+
+
+def flow_type() -> Any:
+    """The signature of a flow: (t0, t, dt, L, mu, start) -> (a, b)."""
+    return types.UniTuple(types.float64, 2)(*[types.float64] * 6)
+
+
+@cache
+def data_type(dtype: Any) -> Any:
+    """The Numba type of a problem's data (`problems.base.pack`)."""
+    return types.Tuple((matrix(dtype), vector(dtype), vector(np.int32)))
+
+
+@cache
+def gradient_type(dtype: Any) -> Any:
+    """The signature of a compiled gradient: grad(x, out, data)."""
+    return types.void(vector(dtype), vector(dtype), data_type(dtype))
+
+
+@cache
+def value_type(dtype: Any) -> Any:
+    """The signature of a compiled function: fun(x, data) -> float64."""
+    return types.float64(vector(dtype), data_type(dtype))
+
+
+INNER: dict[str, Any] = {
+    "fastmath": FASTMATH,
+    "nogil": True,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "forceinline": False,
+    "_nrt": True,
+}  # the options of functions that are called from compiled code alone
+
+
+@cache
+def _inner(function: Callable[..., Any], exactly: bool = False, **options: Any) -> Any:
+    """Compile a function that is called from compiled code alone.
+
+    exactly: its operations are not reassociated, so that it gives the same bits in every loop,
+    alone or in one pass with other work.
+    """
+    fastmath = {"fastmath": {"contract"}} if exactly else {}
+    return numba.njit(**INNER | options | fastmath)(function)
+
+
+def choose_by_types(
+    function: Callable[..., Any], choose: Callable[..., Callable[..., Any]], **options: Any
+) -> Callable[..., Any]:
+    """Let compiled code call in place of a plain Python function what `choose` says of the types.
+
+    Numba's `overload`, but for one thing: what is chosen is compiled once, whatever the options of
+    those that call it.  Returns the function to be called.
+    """
+    template: Any = make_overload_template(function, choose, options, False, "never")
+    template._get_jit_decorator = lambda self: lambda **options: partial(_inner, **options)
+    infer(template)
+    infer_global(function, types.Function(template))
+    return function
+
+
+def class_of(kind: Any) -> Any:
+    """Return the class of a NamedTuple, by what `choose_by_types` is told of it: its type."""
+    return kind.instance_class
+
+
+def in_numpy(version: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Name what does the same as a function with whole arrays; compiled, a loop is quicker."""
+    return lambda function: function
+
+
+def compile_formulas(*formulas: Callable[..., Any], **options: Any) -> None:
+    """Let compiled code call these plain Python functions."""
+    for formula in formulas:
+        choose_by_types(formula, _choose_always(formula), **options)
+
+
+def _choose_always(function: Callable[..., Any]) -> Callable[..., Callable[..., Any]]:
+    def choose(*kinds: Any, **named: Any) -> Callable[..., Any]:
+        return function
+
+    return choose
+
+
+# Functions count the references to the arrays that they are given, with atomic additions, which
+# may take longer than what they do.  Those with this option do not: they make and return no arrays.
+UNCOUNTED = {"_nrt": False}
+
+
+def uncounted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Let compiled code call a plain Python function that makes and returns no arrays."""
+    compile_formulas(function, **UNCOUNTED, **options)
+    return function
+
+
+def jit_uncounted(function: Callable[..., Any]) -> Any:
+    """Compile such a function for Python to call."""
+    return jit(function, **UNCOUNTED)

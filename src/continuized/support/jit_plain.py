@@ -1,0 +1,127 @@
+"""The names of `jit_numba` where there is no Numba: what it would compile is run as it is.
+
+As in compiled code, nothing is said of numbers that overflow or are not defined.  Types are not
+looked at.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "FASTMATH", "UNCOUNTED", "byte_at", "choose_by_types", "class_of", "compile_formulas",
+    "compile_power_of_two", "data_type", "fetch", "flow_type", "gradient_type", "in_numpy",
+    "is_ours", "jit", "jit_uncounted", "matrix", "njit", "scratch", "subtract_pair", "types",
+    "uncounted", "value_type", "vector",
+]  # fmt: skip
+
+FASTMATH: set[str] = set()
+UNCOUNTED: dict[str, Any] = {}
+
+
+class _AnyType:
+    """Every type, and every signature that is made of types."""
+
+    def __getattr__(self, name: str) -> _AnyType:
+        return self
+
+    def __call__(self, *arguments: Any, **named: Any) -> _AnyType:
+        return self
+
+
+types: Any = _AnyType()
+vector = matrix = flow_type = data_type = gradient_type = value_type = types
+
+
+def is_ours(thing: Any) -> bool:
+    """Nothing is kept on the disk, whoever wrote it."""
+    return False
+
+
+def jit(function: Callable[..., Any], signature: Any = None, **options: Any) -> Any:
+    """Return the function, in which NumPy does not warn, and which gives Python's numbers; of one
+    that others inline, itself."""
+    if "inline" in options:
+        return function
+
+    @wraps(function)
+    def run(*arguments: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return _as_python(function(*arguments))
+
+    return run
+
+
+def _as_python(answer: Any) -> Any:
+    """Return a number of NumPy's as Python's, or several: NumPy's would turn float32 to float64."""
+    if isinstance(answer, tuple):
+        return tuple(map(_as_python, answer))
+    return answer.item() if isinstance(answer, np.generic) else answer
+
+
+def jit_uncounted(function: Callable[..., Any]) -> Any:
+    """Return the function, in which NumPy does not warn."""
+    return jit(function)
+
+
+njit: Any = lambda function: function  # noqa: E731
+
+
+def uncounted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Return the function itself, which other functions here call."""
+    return function
+
+
+def compile_formulas(*formulas: Callable[..., Any], **options: Any) -> None:
+    """Do nothing: plain functions call each other."""
+
+
+def compile_power_of_two(function: Callable[[float], float]) -> None:
+    """Do nothing: the function is right as it is."""
+
+
+def choose_by_types(
+    function: Callable[..., Any], choose: Callable[..., Callable[..., Any]], **options: Any
+) -> Callable[..., Any]:
+    """Return a function that chooses by the arguments at every call."""
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        return choose(*arguments)(*arguments)
+
+    return call
+
+
+def class_of(kind: Any) -> Any:
+    """Return the class of a NamedTuple: `choose_by_types` is told the arguments themselves."""
+    return type(kind)
+
+
+def in_numpy(version: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Put a function that works on whole arrays in the place of a loop."""
+    return lambda function: version
+
+
+def fetch(array: Any, index: Any) -> None:
+    """Do nothing: nobody waits for memory here."""
+
+
+def subtract_pair(pairs: Any, row: Any, factor: Any, first: Any, second: Any) -> None:
+    """pairs[row] -= factor * (first, second), for a matrix of two columns."""
+    pairs[row, 0] -= factor * first
+    pairs[row, 1] -= factor * second
+
+
+def byte_at(address: int, index: int) -> int:
+    """The byte `index` bytes behind an address in memory; nothing is tested."""
+    return ctypes.c_uint8.from_address(address + index).value
+
+
+def scratch(size: int) -> Any:
+    """A vector of `size` float64."""
+    return np.empty(size)

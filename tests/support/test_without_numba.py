@@ -1,0 +1,101 @@
+"""Where Numba cannot be imported: the same results, slower, and a warning that says so once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from continuized.problems import losses
+from continuized.support import jit_numba, jit_plain
+from tests.helpers import runs_without_numba
+from tests.helpers.runs_without_numba import RUNS
+
+ROOT = Path(__file__).parents[2]
+NO_NUMBA = ROOT / "tests" / "helpers" / "no_numba"
+# One of each kind whose loops other tests compile too; the rest is slow for Numba's sake.
+SOME = ["to tol", "unknown", "L1", "coordinates", "rows", "ensemble", "gossip"]
+OTHERS = [name for name in RUNS if name not in SOME]
+# Both round differently; what a run does with rounding errors, it does with few of them here.
+CLOSE = 1e-12
+CLOSE_FLOAT32 = 1e-5
+
+
+def without_numba(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run Python where Numba cannot be imported."""
+    path = os.pathsep.join([str(NO_NUMBA), *filter(None, sys.path)])
+    environment = os.environ | {"PYTHONPATH": path} | variables
+    command = [sys.executable, *arguments]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=300, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.parametrize("names", [SOME, pytest.param(OTHERS, marks=pytest.mark.slow)])
+def test_results_are_those_with_numba(names: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "plain.npz"
+    without_numba("-m", "tests.helpers.runs_without_numba", str(path), *names)
+    expected = runs_without_numba.make(names)
+    with np.load(path) as plain:
+        assert set(plain) == set(expected)
+        for name, wanted in expected.items():
+            found, scale = plain[name], 1.0 + np.abs(wanted.astype(float)).max(initial=0.0)
+            assert found.dtype == wanted.dtype, name
+            assert found.shape == wanted.shape, name
+            close = CLOSE_FLOAT32 if name.startswith("float32") else CLOSE
+            difference = np.abs(found.astype(float) - wanted.astype(float)).max(initial=0.0)
+            assert difference <= close * scale, (name, difference, scale)
+
+
+WARNED = """
+import json, sys, time, warnings
+began = time.perf_counter()
+import continuized as cz
+loaded = sorted({"numpy", "scipy", "numba"} & {n for n, m in sys.modules.items() if m})
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for _ in range(2):
+        cz.minimize(cz.problems.Quadratic([1.0]), [1.0])
+        cz.network.simulate("path:3", [1.0, 0.0, 0.0], rng=0)
+print(json.dumps([loaded, [[str(w.message), w.category.__name__, w.filename] for w in caught]]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("disabled", "why"), [("0", "import of numba halted"), ("1", "NUMBA_DISABLE_JIT is set")]
+)
+def test_one_sentence_says_so_once(disabled: str, why: str) -> None:
+    told = without_numba("-c", WARNED, NUMBA_DISABLE_JIT=disabled)
+    loaded, caught = json.loads(told.stdout)
+    assert loaded == []  # importing the package loads nothing
+    ((message, category, filename),) = caught
+    assert message.startswith("loops run in plain Python and NumPy, with the same results")
+    assert why in message
+    assert category == "RuntimeWarning"
+    assert filename == "<string>"  # where the user's code is
+
+
+def test_both_have_the_same_names() -> None:
+    assert jit_plain.__all__ == jit_numba.__all__
+    for name in jit_numba.__all__:
+        assert hasattr(jit_plain, name), name
+
+
+@pytest.mark.parametrize("kind", [losses.SQUARED, losses.LOGISTIC, losses.POISSON, -0.5], ids=str)
+def test_losses_of_arrays_are_the_formulas(kind: float) -> None:
+    """To a few units in the last place: NumPy's exp is not that of the formulas."""
+    rng = np.random.default_rng(0)
+    p = np.concatenate([rng.normal(scale=3.0, size=200), [0.0, -40.0, 40.0, np.nan]])
+    y = np.where(rng.random(p.size) < 0.5, -1.0, 1.0)
+    values, slopes = losses.losses_in_numpy(kind, p, y)
+    pairs = list(zip(p.tolist(), y.tolist(), strict=True))
+    for found, formula in ((values, losses.loss), (slopes, losses.loss_slope)):
+        exact = np.array([formula(kind, *pair) for pair in pairs])
+        np.testing.assert_allclose(found, exact, rtol=1e-14, atol=1e-16)
