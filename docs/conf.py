@@ -33,7 +33,7 @@ extensions = [
 # Pages are MyST.  Their cells are run when they are built, in an empty folder; the commands in them
 # are those of this Python.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-os.environ["COLUMNS"] = "90"
+os.environ |= {"COLUMNS": "90", "TTY_COMPATIBLE": "0"}  # what they print is kept as lines
 myst_enable_extensions = ["amsmath", "attrs_inline", "dollarmath"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False

@@ -117,7 +117,7 @@ def _in_notebook(title: str, total: int | None, unit: str) -> Iterator[Bar]:
     from IPython.display import display
 
     state = Shown(title, total)
-    handle = display(state, display_id=True)
+    handle: Any = display(state, display_id=True)  # type: ignore[no-untyped-call]
     started = last = time.perf_counter()
 
     def update(done: int, words: str = "") -> None:
