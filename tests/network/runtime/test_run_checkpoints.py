@@ -4,7 +4,6 @@ and workers that are started again."""
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import pytest
 from continuized.network import Graph, NodeModelSpec, replay, run
 from continuized.network.runtime.transports import local
 from continuized.support.checkpoints.checkpointer import CheckpointError, load
+from tests.helpers.processes import is_alive
 from tests.helpers.simulated_wires import OCTAHEDRON
 
 GRAPH = Graph.of("cycle:6")
@@ -123,7 +123,7 @@ def test_a_run_goes_on_after_whoever_started_it_was_ended(
         child.send_signal(how)
         code = child.wait(20.0)
     assert code == (143 if how == signal.SIGTERM else -signal.SIGKILL)
-    wait_for(lambda: not any(is_there(number) for number in workers))
+    wait_for(lambda: not any(is_alive(number) for number in workers))
     events = read_events(log)
     if how == signal.SIGTERM:
         assert [line["event"] for line in events[-2:]] == ["checkpoint", "end"]
@@ -135,15 +135,6 @@ def test_a_run_goes_on_after_whoever_started_it_was_ended(
     assert r.mean_drift < 1e-12
     assert r.messages > 20
     assert r.deaths == []
-
-
-def is_there(number: int) -> bool:
-    status = Path(f"/proc/{number}/stat")
-    try:
-        os.kill(number, 0)
-        return status.read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_a_process_that_ends_unasked_is_started_again_and_its_nodes_join(
