@@ -154,7 +154,8 @@ def package(session: nox.Session) -> None:
 def release(session: nox.Session) -> None:
     """The archives as they are published, in dist/: also checked by the tools of others."""
     prepare(session, *group("release"))
-    python(session, "tools/check_package.py", "--sdist", "--release", "dist", *session.posargs)
+    options = "--sdist", "--readme", "--release", "dist"
+    python(session, "tools/check_package.py", *options, *session.posargs)
 
 
 if __name__ == "__main__":
