@@ -263,3 +263,18 @@ def test_with_tau_1_the_witness_speaks():
 def test_refusals(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_a_function_of_ones_own_says_its_tau():
+    """It is then the ready-made problem: the same run, the same bound."""
+    p = PROBLEMS["well, mu > 0"]
+    own = cz.Problem(p.fun, p.grad, L=p.L, mu=p.mu, x_star=p.x_star, tau=p.tau)
+    x0 = np.array([4.0])
+    runs = [cz.minimize(q, x0, maxiter=50, rng=0) for q in (p, own)]
+    assert runs[1].method == cz.Continuized(p.L, p.mu, tau=p.tau)
+    np.testing.assert_allclose(runs[1].x, runs[0].x, rtol=1e-12)
+    method = runs[1].method
+    assert bound(method, own, x0, t=5.0) == pytest.approx(bound(method, p, x0, t=5.0))
+    assert "tau" in repr(own)
+    with pytest.raises(ValueError, match=r"tau must be a number in \(0, 1\], got 2"):
+        cz.Problem(p.fun, p.grad, tau=2)

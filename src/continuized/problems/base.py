@@ -107,6 +107,9 @@ class Problem:
         The minimiser and the minimum, where known; f_star is f(x_star) where only that is given.
     value_and_grad : bool
         Whether fun returns both, and grad is not given.
+    tau : float
+        1 for a convex function; 0 < tau < 1 for one that is only tau-quasar-convex about x*, which
+        runs and bounds then use.
 
     Raises TypeError where fun or grad is not callable.
 
@@ -141,6 +144,7 @@ class Problem:
         x_star: ArrayLike | None = None,
         f_star: float | None = None,
         value_and_grad: bool = False,
+        tau: float = 1.0,
     ) -> None:
         check.function(fun, "fun")
         if not check.flag(value_and_grad, "value_and_grad"):
@@ -152,6 +156,8 @@ class Problem:
         self._compiled: dict[str, Compiled] = {}  # by dtype: compiling takes 0.1 s
         self.L = None if L is None else check.real(L, "L", minimum=0.0, other="None")
         self.mu = None if mu is None else check.real(mu, "mu", minimum=0.0, other="None")
+        if check.real(tau, "tau", above=0.0, maximum=1.0) < 1.0:
+            self.tau = float(tau)
         self.x_star = None
         if x_star is not None:
             self.x_star = check.array(x_star, "x_star", dtype=np.float64, finite=True)
@@ -171,7 +177,7 @@ class Problem:
 
     def _known(self) -> dict[str, Any]:
         """Return those of the constants that took no work, or were asked for already."""
-        known = {name: vars(self).get(name) for name in ("L", "mu", "f_star")}
+        known = {name: vars(self).get(name) for name in ("L", "mu", "tau", "f_star")}
         return {name: value for name, value in known.items() if value is not None}
 
     __repr__ = show_line

@@ -44,16 +44,24 @@ def is_ours(thing: Any) -> bool:
 
 
 def jit(function: Callable[..., Any], signature: Any = None, **options: Any) -> Any:
-    """Return the function, in which NumPy does not warn; of one that others inline, itself."""
+    """Return the function, in which NumPy does not warn, and which gives Python's numbers; of one
+    that others inline, itself."""
     if "inline" in options:
         return function
 
     @wraps(function)
     def run(*arguments: Any) -> Any:
         with np.errstate(all="ignore"):
-            return function(*arguments)
+            return _as_python(function(*arguments))
 
     return run
+
+
+def _as_python(answer: Any) -> Any:
+    """Return a number of NumPy's as Python's, or several: NumPy's would turn float32 to float64."""
+    if isinstance(answer, tuple):
+        return tuple(map(_as_python, answer))
+    return answer.item() if isinstance(answer, np.generic) else answer
 
 
 def jit_uncounted(function: Callable[..., Any]) -> Any:

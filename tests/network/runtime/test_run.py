@@ -19,7 +19,7 @@ from continuized.network import Gossip, Graph, NodeModelSpec, Ray, StalenessWarn
 from continuized.network.protocol.node_model import AVERAGING, GossipModel
 from continuized.network.result import LOG_FALL
 from continuized.network.runtime import supervisor
-from continuized.network.runtime.run import _assign_nodes, _plan_changes
+from continuized.network.runtime.run import _plan_changes, assign_nodes
 from continuized.network.runtime.transports import local
 from tests.helpers.simulated_wires import OCTAHEDRON
 
@@ -342,8 +342,8 @@ def test_bad_input_is_refused_before_anything_starts(what: str) -> None:
 
 
 def test_nodes_to_be_killed_have_processes_of_their_own() -> None:
-    assert _assign_nodes(5, 2, {1}) == [[0, 3], [2, 4], [1]]
-    assert _assign_nodes(3, 8, set()) == [[0], [1], [2]]
+    assert assign_nodes(5, 2, {1}) == [[0, 3], [2, 4], [1]]
+    assert assign_nodes(3, 8, set()) == [[0], [1], [2]]
 
 
 def test_victims_chosen_by_their_number_leave_the_rest_connected() -> None:
