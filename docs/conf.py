@@ -24,14 +24,19 @@ extensions = [
     "sphinx_copybutton",
     "docstrings",
     "explorer",
+    "gallery",
     "inline_math",
     "mathml",
 ]
 
-# Pages are MyST; their code is run by the tests, that of the notebooks when they are built.
-myst_enable_extensions = ["dollarmath", "amsmath"]
+# Pages are MyST.  Their cells are run when they are built, in an empty folder; the commands in them
+# are those of this Python.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+os.environ["COLUMNS"] = "90"
+myst_enable_extensions = ["amsmath", "attrs_inline", "dollarmath"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
+nb_execution_in_temp = True
 nb_execution_mode = "auto"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120

@@ -18,12 +18,12 @@ from continuized.problems import LeastSquares, LogisticRegression
 
 REPORT = {
     "graph", "nodes", "edges", "rows", "columns", "l2", "L", "mu", "objective", "tol", "results",
-    "slow", "slow_tol", "race", "faults", "seed", "data", "loss", "method", "events", "transport",
-    "seconds",
+    "slow", "slow_node", "slow_tol", "race", "faults", "seed", "data", "loss", "method", "events",
+    "transport", "seconds",
 }  # fmt: skip
 RESULT = {
     "method", "reached", "messages", "gradients", "t", "error", "excess", "consensus",
-    "rate_measured", "rate_theory", "deaths", "ledger_error", "agreed_error",
+    "rate_measured", "rate_theory", "deaths", "died", "ledger_error", "agreed_error",
 }  # fmt: skip
 
 
@@ -220,3 +220,17 @@ def test_training_on_real_processes() -> None:
     assert not r.deaths
     assert r.ledger_error < 1e-12
     np.testing.assert_allclose(r.x, np.tile(p.x_star, (6, 1)), atol=1e-4)
+
+
+def test_names_of_nodes_stand_in_the_report_and_in_the_log(tmp_path: Path) -> None:
+    graph, log = tmp_path / "g.adjlist", tmp_path / "log"
+    graph.write_text("paris lyon nice\nnice lyon\n")
+    given = ("--graph", graph, "--kill", 1, "--tol", 1e-4, "--log", log)
+    result = run(*given, "--json")
+    report = json.loads(result.stdout)
+    assert report["slow_node"] == "lyon"
+    (dead,) = report["results"][0]["died"]
+    assert f"Died in the runs of dual: {dead}." in " ".join(run(*given).stdout.split())
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["node"] for line in events if line["event"] == "death"] == [dead, dead]
+    assert [line["event"] for line in events].count("end") == 2  # lines are added

@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -29,7 +30,9 @@ from scipy import optimize
 import continuized as cz
 from continuized import network, theory
 from continuized.adapters import sklearn as estimators
+from continuized.network.sharded import shards
 from tests.helpers.odd_values import odd_values
+from tests.helpers.shards import HereLink
 from tests.invariants.registry import METHODS
 
 SECONDS, WAITING = 2.0, 20.0
@@ -45,8 +48,12 @@ WIDE = cz.problems.Quadratic([0.1, 1.0, 2.0], [1.0, 1.0, 1.0])  # for Theorems A
 G = network.Graph.of("cycle:5")
 PARTS = network.split(cz.problems.LeastSquares(X, Y, 0.1), 5)
 PAIR = network.split(cz.problems.LeastSquares(X, Y, 0.1), 2)
+HALVES = [cz.problems.LeastSquares(X[rows], Y[rows], 0.1) for rows in (slice(8), slice(8, 20))]
 GIF = Path(tempfile.gettempdir()) / f"continuized-{os.getpid()}.gif"
 atexit.register(GIF.unlink, missing_ok=True)
+ROWS_FILE = GIF.with_suffix(".npz")
+np.savez(ROWS_FILE, X=X, y=Y)
+atexit.register(ROWS_FILE.unlink, missing_ok=True)
 RUN = cz.minimize(P, np.zeros(3), method=M, maxiter=20, record="path", rng=0)
 
 PHI = theory.Observable(
@@ -83,6 +90,16 @@ def with_method(kind: Any, **options: Any) -> Any:
 
 def marked(kind: Any, **options: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
     return with_method, {"kind": kind, **options}
+
+
+def shard(**given: Any) -> Any:
+    with mock.patch.object(shards, "LocalLink", HereLink):
+        return network.Sharded(**given)
+
+
+def shard_files(**given: Any) -> Any:
+    with mock.patch.object(shards, "LocalLink", HereLink):
+        return network.Sharded.read(**given)
 
 
 ROWS = {"R2": None, "kappa": None, "mu": None, "accelerated": True, "start": None, "batch": 2}
@@ -325,6 +342,11 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "exchange_share": (network.exchange_share, {"graph": G, "delay": 1.0}),
     "too_stale": (network.too_stale, {
         "graph": G, "method": "accelerated", "staleness": 1.0, "share": None
+    }),
+    "Sharded": (shard, {"parts": HALVES, "transport": "local", "address": None, "threads": None}),
+    "Sharded.read": (shard_files, {
+        "paths": [ROWS_FILE], "loss": "ridge", "l2": 0.1, "intercept": False, "delta": 1.0,
+        "transport": "local", "threads": None,
     }),
     "race": (network.race, {
         "graph": G, "problems": PARTS, "work": np.ones(5), "tol": 0.1, "events": 50, "rng": 0

@@ -19,7 +19,7 @@ from continuized.app import figures as reproduce
 
 ROOT = Path(__file__).parents[2]
 # Studies that make no picture of the gallery; they have tests of their own.
-APART = {"certified_rate", "delay_study", "digits_torch", "stale_gradients"}
+APART = {"certified_rate", "delay_study", "digits_torch", "learn_digits", "stale_gradients"}
 SCRIPTS = {path.stem: path for path in sorted(ROOT.glob("examples/*.py")) if path.stem not in APART}
 PAGE = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
 LINES = 60

@@ -43,7 +43,8 @@ KILLED_AFTER = 20.0  # units of t, for each node to be killed: real nodes take n
 @click.option("--slow", type=float, default=10.0, show_default=True, callback=within(minimum=1.0),
               help="How many times slower one node is, in the race against rounds.")  # fmt: skip
 @options.fault_options()
-@options.run_options()
+@options.address
+@options.log_file
 @options.seed
 @click.option("--out", type=options.FOLDER, help="Write the figure and the report here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -63,10 +64,10 @@ def command(
     import numpy as np
 
     from continuized.network import race, split
+    from continuized.network.runtime.event_log import log_simulation
 
-    for name, value in (("--seconds", seconds), ("--log", log_file)):
-        if value is not None and transport == "simulate":
-            raise BadInput(f"{name} is for real nodes: give --transport local or ray")
+    if seconds is not None and transport == "simulate":
+        raise BadInput("--seconds is for real nodes: give --transport local or ray")
     options.check_address(address, transport)
     options.prepare_folder(out)
     given = {"message loss": message_loss, "duplication": duplication, "delay": delay,
@@ -80,8 +81,12 @@ def command(
         objective = split(problem, graph.nodes, seed)
     limit = None if transport == "simulate" else SECONDS if seconds is None else seconds
     how = {"tol": tol, "events": events, "rng": seed, "transport": transport, "seconds": limit,
-           "address": address, "log_file": log_file}  # fmt: skip
+           "address": address,
+           "log_file": None if transport == "simulate" else log_file}  # fmt: skip
     runs = _make_runs(graph, objective, method, given, how)
+    if log_file is not None and transport == "simulate":
+        for run in runs:
+            log_simulation(log_file, run, None)
     work = np.ones(graph.nodes)
     work[graph.nodes // 2] = slow
     with refuse(ValueError, before=f"--slow {slow:g}: "):
@@ -170,12 +175,14 @@ def _make_report(
                 "rate_measured": r.rate_measured,
                 "rate_theory": r.rate_theory,
                 "deaths": len(r.deaths),
+                "died": options.list_names(graph, (death[1] for death in r.deaths)),
                 "ledger_error": r.ledger_error,
                 "agreed_error": objective.error(r.agreed[None]),
             }
             for r in runs
         ],
         "slow": slow,
+        "slow_node": options.list_names(graph, [graph.nodes // 2])[0],
         "slow_tol": SLOW_TOL,
         "race": [
             {"method": r.method, "time": r.time, "steps": r.steps, "reached": r.reached}
@@ -241,6 +248,16 @@ def _make_table(report: dict[str, Any]) -> Table:
     return Table(header, tuple(rows), numeric=tuple(range(1, len(header))))
 
 
+def _group_dead(results: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Find who died, by their names where they have some, and in the runs of which methods."""
+    found: dict[str, list[str]] = {}
+    for r in results:
+        names = [name for name in r["died"] if isinstance(name, str)]
+        if names:
+            found.setdefault(options.join_names(names), []).append(r["method"])
+    return found
+
+
 def _show_rate(value: float, otherwise: str = "") -> str:
     return otherwise if math.isnan(value) else f"{value:.3g}"
 
@@ -269,6 +286,8 @@ def _make_notes(report: dict[str, Any]) -> list[str]:
             "moved by deaths: the squared distance, relative, from that solution to where the "
             "others can agree, from which the error is measured after a death."
         )
+    for names, methods in _group_dead(results).items():
+        notes.append(f"Died in the runs of {', '.join(methods)}: {names}.")
     asked = int(report["faults"].get("kill", 0))
     late = [r["method"] for r in results if r["deaths"] < asked]
     if late:

@@ -71,7 +71,8 @@ class MethodRun(NamedTuple):
               help="End at this squared error, relative to the start.")  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(min=0.0, min_open=True),
               help=f"The longest that real nodes run.  [default: {SECONDS:g}]")  # fmt: skip
-@options.run_options()
+@options.address
+@options.log_file
 @options.seed
 @click.option("--out", type=options.FOLDER,
               help="A folder for figures (PNG, SVG) and data (CSV, JSON).")  # fmt: skip

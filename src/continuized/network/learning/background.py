@@ -143,11 +143,6 @@ class BackgroundNode:
             self._call(self._wake)
         return finite
 
-    def fall_back(self) -> None:
-        """Go on as plain gossip."""
-        with self.lock:
-            self.node.fall_back(self._now())
-
     def pause(self) -> None:
         """Finish the exchange under way, and exchange nothing until the next step.
 

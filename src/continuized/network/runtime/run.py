@@ -343,8 +343,11 @@ def as_transport(transport: Any, address: str | None, port: int | None) -> str |
     return transport
 
 
-def make_transport(where: str | Ray) -> Transport:
-    """Make the transport that `as_transport` found."""
+def make_transport(
+    transport: Any, address: str | None = None, port: int | None = None
+) -> Transport:
+    """Make the transport of this name, or with these options of Ray."""
+    where = as_transport(transport, address, port)
     if isinstance(where, Ray):
         from continuized.network.runtime.transports.ray import RayTransport
 

@@ -219,10 +219,9 @@ class Supervisor(Checkpointed):
 
     def merge_log(self) -> Log | None:
         """Merge what nodes have logged; None where no log was kept, or a part of it is lost."""
-        return merge_logs(self._join_log()) if self.keep_log else None
-
-    def _join_log(self) -> NDArray[Any]:
-        return np.asarray(self._log.join(), dtype=np.uint8).view(ENTRY)
+        if not (self.plan.log and self.keep_log):
+            return None
+        return merge_logs(np.asarray(self._log.join(), dtype=np.uint8).view(ENTRY))
 
     @property
     def _present(self) -> set[int]:
