@@ -116,15 +116,17 @@ def violations(site: Path) -> Iterator[str]:
 
 WIDTH = 400  # CSS pixels, of a phone
 
-# How wide the page is, and the first thing in it that reaches further than the window, of those
-# that no other part of the page holds back.
+# How wide the page is, and the first thing that a reader cannot see the end of: it reaches further
+# than the window, and no part of the page around it scrolls.
 MEASURE = """
 const root = document.documentElement;
-if (root.scrollWidth <= root.clientWidth) return null;
-const holds = (e) => e && e !== document.body &&
-  (getComputedStyle(e).overflowX !== "visible" || holds(e.parentElement));
-const wide = [...document.body.querySelectorAll("*")].find((e) =>
-  e.getBoundingClientRect().right > root.clientWidth + 1 && !holds(e.parentElement));
+const find = (name) => document.querySelector(name);
+const main = find("article") ?? find("main") ?? document.body;
+const scrolls = (e) => e !== main &&
+  (["auto", "scroll"].includes(getComputedStyle(e).overflowX) || scrolls(e.parentElement));
+const wide = [...main.querySelectorAll("*")].find((e) =>
+  e.getBoundingClientRect().right > root.clientWidth + 1 && e.checkVisibility() && !scrolls(e));
+if (root.scrollWidth <= root.clientWidth && !wide) return null;
 return [root.scrollWidth, wide ? wide.outerHTML.slice(0, 100) : ""];
 """
 
@@ -161,7 +163,7 @@ def wide_pages(browser: Any, site: Path) -> Iterator[str]:
         browser.get(path.resolve().as_uri())
         wide = browser.execute_script(MEASURE)
         if wide is not None:
-            yield f"{path.relative_to(site)}: {wide[0]} pixels wide, not {WIDTH}: {wide[1]}"
+            yield f"{path.relative_to(site)}: does not fit {WIDTH} pixels ({wide[0]}): {wide[1]}"
 
 
 def main() -> int:

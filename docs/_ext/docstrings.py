@@ -14,6 +14,7 @@ from text_math import is_formula, to_latex
 
 _CODE = re.compile(r"(`[^`\n]+(?:\n[^`\n]+)?`)")
 _EMPHASIS = re.compile(r"(?<![\w*])\*(\w[^*\n]*\w)\*(?![\w*])")
+_ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 _HEADING = re.compile(r"\w[\w ,]*\n-{3,}$", re.MULTILINE)
 
 
@@ -91,6 +92,13 @@ def _process(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines:
     lines[:] = convert("\n".join(lines)).split("\n")
 
 
+def _name_aliases(
+    _app: Any, _what: str, _name: str, _obj: Any, _options: Any, given: str | None, out: str | None
+) -> tuple[str | None, str | None]:
+    """Write the names of types as they stand in the source, such as Array."""
+    return tuple(text and _ALIAS.sub(r"\1", text) for text in (given, out))  # type: ignore[return-value]
+
+
 def _skip(_app: Any, _what: str, _name: str, obj: Any, _skip: bool, _options: Any) -> bool | None:
     """Leave out what has no words of its own: the fields of named tuples."""
     return True if type(obj).__name__ == "_tuplegetter" else None
@@ -100,4 +108,5 @@ def setup(app: Any) -> dict[str, bool]:
     """Register with Sphinx, before the sections of docstrings are read."""
     app.connect("autodoc-process-docstring", _process, priority=100)
     app.connect("autodoc-skip-member", _skip)
+    app.connect("autodoc-process-signature", _name_aliases)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -18,6 +18,11 @@ from latex2mathml.converter import convert
 
 # Bars are as high as a letter, and a slash stands between its sides without space, as in LaTeX.
 _TIGHT = re.compile(r"<mo>(&#x0007C;|&#x02016;|&#x0002F;)</mo>")
+_TOKEN = re.compile(r"\\left\S|\\right\S|\\[A-Za-z]+\s*|\\.|[_^]?\{|\S|\s+")
+_OPEN = {"(", "[", "{", "_{", "^{", r"\lvert", r"\lVert", r"\langle"}
+_CLOSE = {")", "]", "}", r"\rvert", r"\rVert", r"\rangle"}
+_BREAKS = {"=", "<", ">", "+", "-", r"\le", r"\ge", r"\ne", r"\approx", r"\to", r"\in"}
+SHORTEST = 10  # characters of a piece
 _FONT = "ziamath", "fonts/STIXTwoMath-Regular.ttf"
 # Latin and Greek letters, punctuation, arrows, operators, brackets, letters of mathematics.
 _SIGNS = (
@@ -38,8 +43,35 @@ def to_mathml(latex: str, display: str) -> str:
     return _TIGHT.sub(tight, convert(latex, display=display))
 
 
+def split_line(latex: str) -> list[str]:
+    """Return a formula in pieces between which a line may end: a browser breaks none by itself.
+
+    A long one is split before its relations and sums, outside of all brackets.
+
+    >>> split_line("x_{t} = y")
+    ['x_{t} = y']
+    """
+    pieces, depth, start, after = [], 0, 0, False
+    for token in _TOKEN.finditer(latex):
+        sign = token[0].rstrip()
+        if sign in _OPEN or sign.startswith(r"\left"):
+            depth += 1
+        elif sign in _CLOSE or sign.startswith(r"\right"):
+            depth -= 1
+        is_break = depth == 0 and sign in _BREAKS and after  # not after another sign: -x, = -x
+        if is_break and token.start() - start >= SHORTEST:
+            pieces.append(latex[start : token.start()])
+            start = token.start()
+        if sign:
+            after = sign not in _BREAKS
+    whole = [*pieces, latex[start:]]
+    # What comes before a sign makes it one between two sides, with space around it.
+    return [whole[0], *(f"{{}} {piece}" for piece in whole[1:])]
+
+
 def _write_inline(translator: Any, node: Any) -> None:
-    translator.body.append(to_mathml(node.astext(), "inline"))
+    pieces = [to_mathml(piece, "inline") for piece in split_line(node.astext())]
+    translator.body.append("&#8203;".join(pieces))
     raise SkipNode
 
 

@@ -31,7 +31,7 @@ FENCE = re.compile(r"^```(\{[\w-]+\}|\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MUL
 SHOWN = {"python", "sh", "console", "text", "bibtex", "{toctree}", "{eval-rst}", "{code-cell}"}
 # Their code compiles the engines of the network, which the tests of the network compile as well, or
 # takes many runs.
-LONG = ("lab.md", "network.md", "paper.md", "shards.md", "solver.md")
+LONG = ("lab.md", "network.md", "paper-to-code.md", "shards.md", "solver.md")
 ADD_A_METHOD = DOCS / "add-a-method.md"
 
 
@@ -137,7 +137,7 @@ def test_the_table_of_theorems_names_tests_and_claims() -> None:
     assert len(rows) > 15
     for row in rows:
         assert re.search(r"`[\w/]+/test_\w+\.py::test_\w+`", row), row
-    said = table.replace("\\|", "|") + (DOCS / "paper.md").read_text()
+    said = table.replace("\\|", "|") + (DOCS / "paper-to-code.md").read_text()
     quoted = {" ".join(claim.split()) for claim in re.findall(r"“([^”]+)”", said)}
     assert quoted == {check.claim for check in CHECKS}  # of `continuized verify`: all of them
 

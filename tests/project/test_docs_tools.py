@@ -97,16 +97,19 @@ def test_an_empty_folder_is_no_site(tmp_path: Path) -> None:
 
 WIDE = '<!doctype html><p style="width: 500px">wide</p>'
 SCROLLS = f'<!doctype html><div style="overflow-x: auto">{WIDE[15:]}</div>'
+CUT = SCROLLS.replace("auto", "hidden")
 
 
 @pytest.mark.slow
 def test_a_page_that_is_too_wide_for_a_phone_is_found(tmp_path: Path) -> None:
-    done = checked(tmp_path, "--narrow", wide_html=WIDE, scrolls_html=SCROLLS)
+    done = checked(tmp_path, "--narrow", wide_html=WIDE, scrolls_html=SCROLLS, cut_html=CUT)
     if "no Chromium" in done.stdout:
         pytest.skip("for want of chromium: 1 tests")
     assert done.returncode == 1
-    (told,) = done.stdout.splitlines()[1:]
-    assert re.fullmatch(r"wide\.html: 5\d\d pixels wide, not 400: <p style=.*wide</p>", told)
+    cut, wide = done.stdout.splitlines()[1:]
+    rest = r": <p style=.*wide</p>"
+    assert re.fullmatch(r"cut\.html: does not fit 400 pixels \(400\)" + rest, cut)
+    assert re.fullmatch(r"wide\.html: does not fit 400 pixels \(5\d\d\)" + rest, wide)
 
 
 WRITTEN = """The mean of <a, x_i> - b, as in `f(x_i)`,
@@ -226,3 +229,39 @@ def test_words_around_a_formula_stay() -> None:
 def test_brackets_around_words_stay_as_well() -> None:
     text = "B (η = p, in words)"
     assert load("inline_math").in_page(text) == "B ($η$ = p, in words)"
+
+
+@pytest.mark.needs("docutils", "latex2mathml")
+@pytest.mark.parametrize(
+    ("latex", "pieces"),
+    [
+        ("x_{t} = y", ["x_{t} = y"]),
+        (r"-2 \lvert a - b\rvert = -(c + d) f(x + y)",
+         [r"-2 \lvert a - b\rvert ", "{} = -(c + d) f(x + y)"]),
+        (r"\mathbb{E} f(x_{t}) - f_{*} \le φ_{0}/A_{t}",
+         [r"\mathbb{E} f(x_{t}) ", r"{} - f_{*} \le φ_{0}/A_{t}"]),
+        (r"\left( a + b \right) c^{k + 1} + \left\langle u, v - w\right\rangle",
+         [r"\left( a + b \right) c^{k + 1} ", r"{} + \left\langle u, v - w\right\rangle"]),
+    ],
+)  # fmt: skip
+def test_a_long_formula_has_places_where_a_line_may_end(latex: str, pieces: list[str]) -> None:
+    assert load("mathml").split_line(latex) == pieces
+
+
+@pytest.mark.needs("docutils", "latex2mathml")
+def test_bars_and_slashes_stand_close() -> None:
+    written = load("mathml").to_mathml(r"\lvert x \rvert / L", "inline")
+    assert written.count('<mo stretchy="false" lspace="0" rspace="0">') == 3
+
+
+@pytest.mark.needs("sphinx")
+def test_links_to_other_libraries_are_made_without_asking_them() -> None:
+    from sphinx.util.inventory import InventoryFile
+
+    links = load("links")
+    for library, site in links.SITES.items():
+        found = InventoryFile.loads(links.make_inventory(library), uri=site).data["py:class"]
+        assert len(found) == sum(len(names.split()) for names in links.PAGES[library].values())
+    names = InventoryFile.loads(links.make_inventory("numpy"), uri=links.SITES["numpy"])
+    page = names.data["py:class"]["numpy.random.Generator"].uri
+    assert page.endswith("/reference/random/generator.html#numpy.random.Generator")

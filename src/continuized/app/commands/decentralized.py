@@ -66,7 +66,8 @@ def command(
     from continuized.network import race, split
     from continuized.network.runtime.event_log import log_simulation
 
-    if seconds is not None and transport == "simulate":
+    simulated = transport == "simulate"
+    if seconds is not None and simulated:
         raise BadInput("--seconds is for real nodes: give --transport local or ray")
     options.check_address(address, transport)
     options.prepare_folder(out)
@@ -79,14 +80,13 @@ def command(
     problem, _ = options.make_problem(X, y, loss, l2, str(data))
     with refuse(ValueError, MemoryError):
         objective = split(problem, graph.nodes, seed)
-    limit = None if transport == "simulate" else SECONDS if seconds is None else seconds
+    limit = None if simulated else SECONDS if seconds is None else seconds
     how = {"tol": tol, "events": events, "rng": seed, "transport": transport, "seconds": limit,
-           "address": address,
-           "log_file": None if transport == "simulate" else log_file}  # fmt: skip
+           "address": address, "log_file": None if simulated else log_file}  # fmt: skip
     runs = _make_runs(graph, objective, method, given, how)
-    if log_file is not None and transport == "simulate":
+    if log_file is not None and simulated:
         for run in runs:
-            log_simulation(log_file, run, None)
+            log_simulation(log_file, run, run.log)
     work = np.ones(graph.nodes)
     work[graph.nodes // 2] = slow
     with refuse(ValueError, before=f"--slow {slow:g}: "):

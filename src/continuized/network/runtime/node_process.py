@@ -51,7 +51,7 @@ class NodeProcess:
         self._entries: list[Entry] = []
         self._sketch = Sketch(self.codec.dim, header["seed"])
         random = np.random.default_rng([*header["seed"], LINK_KEY, self.worker])
-        link = FaultyLink(random, *header["faults"], constant=header["constant"])
+        link = FaultyLink(random, *header["faults"])
         nodes: dict[int, Node] = {}
         failures = []
         saved = from_record(order)
@@ -148,9 +148,8 @@ class NodeProcess:
                 except Exception as error:  # as above
                     self.scheduler.fail(number, error)
                 else:
-                    parts = told if whole else map(self._sketch.apply, told[:SEEN])
-                    for rows, part in zip(states, parts, strict=True):
-                        rows[len(nodes)] = part
+                    for rows, part in zip(states, told, strict=whole):
+                        rows[len(nodes)] = part if whole else self._sketch.apply(np.asarray(part))
                     nodes.append(node)
         return nodes, states[:, : len(nodes)]
 

@@ -335,12 +335,14 @@ def as_transport(transport: Any, address: str | None, port: int | None) -> str |
             if address is not None:
                 raise ValueError('address= is for transport="ray"')
             return "local"
-        transport = Ray(address)
-    elif address is not None:
-        raise ValueError("give the address to network.Ray(address=...), and not to address=")
+        options = Ray(address)
+    else:
+        options = transport
+        if address is not None:
+            raise ValueError("give the address to network.Ray(address=...), and not to address=")
     if port is not None:
         raise ValueError('port= is for transport="local"; Ray chooses its own')
-    return transport
+    return options
 
 
 def make_transport(

@@ -74,7 +74,6 @@ class Supervisor(Checkpointed):
     _log: GrowingRows = field(default_factory=GrowingRows)  # the bytes of entries
     _starting: set[int] = field(default_factory=set)  # workers that were started again
     _rejoining: set[int] = field(default_factory=set)  # nodes of them, not yet heard of
-    _promised: set[int] = field(default_factory=set)  # those of them that the run waits for
     _reasons: dict[int, str] = field(default_factory=dict)
     _warned: bool = False
 
@@ -120,10 +119,10 @@ class Supervisor(Checkpointed):
             self.changes = [change for change in self.changes if change[0] > now]
         self.transport.start(self.plan)
         if not self._wait_until(lambda: len(self._addresses) == count, START_WITHIN):
+            absent = [worker for worker in range(count) if worker not in self._addresses]
             raise TimeoutError(
-                f"{count - len(self._addresses)} of {count} processes did not start within "
-                f"{START_WITHIN:.0f} s: give fewer with processes=, or, with Ray, ask for "
-                "resources that its machines have"
+                f"{len(absent)} of {count} processes did not start within {START_WITHIN:.0f} s: "
+                f"{self.transport.advise_absence(absent)}"
             )
         monitor.begin()
         if self.checkpointer is not None:
@@ -219,9 +218,10 @@ class Supervisor(Checkpointed):
 
     def merge_log(self) -> Log | None:
         """Merge what nodes have logged; None where no log was kept, or a part of it is lost."""
-        if not (self.plan.log and self.keep_log):
-            return None
-        return merge_logs(np.asarray(self._log.join(), dtype=np.uint8).view(ENTRY))
+        return merge_logs(self._join_log()) if self.keep_log else None
+
+    def _join_log(self) -> NDArray[Any]:
+        return np.asarray(self._log.join(), dtype=np.uint8).view(ENTRY)
 
     @property
     def _present(self) -> set[int]:
@@ -244,11 +244,10 @@ class Supervisor(Checkpointed):
             worker = self._worker_of[node]
             if back:
                 self._revive(worker)
-                self._promised.add(node)
             else:
                 self._killed.add(worker)
                 self.transport.kill(worker)
-        if (self.changes and not self.by_t) or self._promised:
+        if (self.changes and not self.by_t) or self._rejoining:
             return False  # what was asked for is still to come
         self.reached = self.monitor.error <= (1.0 - self.monitor.margin) * self.tol
         return self.reached
@@ -289,9 +288,7 @@ class Supervisor(Checkpointed):
             self._arriving |= from_record(report.record)
             self._saved_in[worker] = header["saved_in"]
         failures = self.monitor.take_report(worker, report.record)
-        heard_of = set(arrays.get("number", ()))
-        self._rejoining -= heard_of
-        self._promised -= heard_of
+        self._rejoining -= set(arrays.get("number", ()))
         self._record_deaths(failures)
         if self.monitor.complete_round(self._present):
             dead = f", {len(self.monitor.deaths)} dead" if self.monitor.deaths else ""
@@ -321,7 +318,6 @@ class Supervisor(Checkpointed):
         nodes, here = set(self.plan.workers[worker]), self.monitor.living
         lost = [(node, reason) for node in sorted(nodes) if here[node] or node in self._rejoining]
         self._rejoining -= nodes  # before the others are told who is back
-        self._promised -= nodes
         self._record_deaths(lost)
         may_restart = self._restarted[worker] < self.restarts and worker not in self._killed
         if may_restart and here.any() and not self._ending:
@@ -330,6 +326,7 @@ class Supervisor(Checkpointed):
 
     def _record_deaths(self, failures: list[tuple[int, str]]) -> None:
         for node, reason in failures:
+            self._rejoining.discard(node)
             self.monitor.record_death(node, reason)
         if failures:
             self._broadcast_deaths()
@@ -337,6 +334,7 @@ class Supervisor(Checkpointed):
     def _revive(self, worker: int) -> None:
         """Start a worker again; its nodes come back with what a neighbour tells them."""
         self.monitor.restart_clock(worker)
+        self._killed.discard(worker)
         self._running.add(worker)
         self._starting.add(worker)
         nodes = self.plan.workers[worker]

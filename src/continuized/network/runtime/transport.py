@@ -106,8 +106,10 @@ class RunPlan:
             "saving": self.saving,
             "speed": self.speed,
             "stride": self.stride,
-            "faults": [float(faults.loss), float(faults.duplication), float(faults.delay)],
-            "constant": faults.law == "constant",
+            "faults": [
+                *map(float, (faults.loss, faults.duplication, faults.delay)),
+                faults.law == "constant",
+            ],
             "port": 0 if self.port is None else self.port + worker,
             "path": [str(folder) for folder in sys.path],
             "nodes": nodes,
@@ -156,6 +158,9 @@ class Transport(Protocol):
 
     def next_report(self, timeout: float) -> WorkerReport | None:
         """Return the next report, or None if none comes within this many seconds."""
+
+    def advise_absence(self, workers: Sequence[int]) -> str:
+        """Say what to do about workers that do not start."""
 
     def kill(self, worker: int) -> None:
         """End a worker at once, without telling it."""

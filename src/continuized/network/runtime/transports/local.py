@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from continuized.network.runtime import wire_format
@@ -82,6 +82,9 @@ class LocalTransport:
         if "failed" in report.record[0]:
             raise OSError(report.record[0]["failed"])
         return report
+
+    def advise_absence(self, workers: Sequence[int]) -> str:
+        return "give fewer with processes="
 
     def kill(self, worker: int) -> None:
         if worker in self._processes:

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from continuized.network.runtime import wire_format
@@ -247,6 +247,15 @@ class RayTransport:
             with contextlib.suppress(self._ray.exceptions.RayError):
                 self._ray.kill(actor, no_restart=True)
         return WorkerReport(worker, None, _first_line(error))
+
+    def advise_absence(self, workers: Sequence[int]) -> str:
+        totals = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        for worker in workers:
+            asked = self._options.resources_of(worker, len(self._plan.workers))
+            if not any(all(its.get(r, 0.0) >= n for r, n in asked.items()) for its in totals):
+                what = ", ".join(f"{name} {amount:g}" for name, amount in asked.items())
+                return f"no machine of the cluster has what process {worker} asks for, {what}"
+        return "see `ray status` for what they wait for, or give fewer with processes="
 
     def kill(self, worker: int) -> None:
         if worker in self._actors:

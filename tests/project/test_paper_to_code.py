@@ -1,4 +1,4 @@
-"""docs/paper.md lists every numbered statement of the paper, each with function, test and picture.
+"""docs/paper-to-code.md lists every numbered statement of the paper, each with function, test and picture.
 
 That the functions and tests exist which a page names is checked for all pages (`test_docs.py`), and
 that the pictures and headings exist which it links to when the pages are built.
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "paper.md"
+PAGE = Path(__file__).parents[2] / "docs" / "paper-to-code.md"
 # How many of each kind the paper numbers.
 NUMBERED = {
     "Theorem": 7, "Definition": 6, "Proposition": 2, "Remark": 1, "Figure": 2, "Equation": 33,
