@@ -24,14 +24,20 @@ extensions = [
     "sphinx_copybutton",
     "docstrings",
     "explorer",
+    "gallery",
     "inline_math",
+    "links",
     "mathml",
 ]
 
-# Pages are MyST; their code is run by the tests, that of the notebooks when they are built.
-myst_enable_extensions = ["dollarmath", "amsmath"]
+# Pages are MyST.  Their cells are run when they are built, in an empty folder; the commands in them
+# are those of this Python.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+os.environ |= {"COLUMNS": "90", "TTY_COMPATIBLE": "0"}  # what they print is kept as lines
+myst_enable_extensions = ["amsmath", "attrs_inline", "dollarmath"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
+nb_execution_in_temp = True
 nb_execution_mode = "auto"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
@@ -48,15 +54,6 @@ napoleon_use_rtype = False
 default_role = "code"
 python_use_unqualified_type_names = True
 
-# Links to the pages of other libraries are made where the build may ask for their lists of names;
-# elsewhere those names are text.
-_LIBRARIES = {
-    "python": ("https://docs.python.org/3", None),
-    "numpy": ("https://numpy.org/doc/stable", None),
-    "scipy": ("https://docs.scipy.org/doc/scipy", None),
-    "sklearn": ("https://scikit-learn.org/stable", None),
-}
-intersphinx_mapping = _LIBRARIES if "DOCS_LINKS" in os.environ else {}
 suppress_warnings = [
     "config.cache",
     "ref.python",  # short names in signatures, such as Result, that several modules have

@@ -46,9 +46,9 @@ with plot.settings():
     for label, (values, color) in bands.items():
         low, found[label], high = np.quantile(values, [0.1, 0.5, 0.9], axis=0) - f_star
         axes.fill_between(range(len(low)), low, high, color=color, alpha=0.2, lw=0)
-        axes.plot(found[label], color=color, lw=1.3, label=f"{label}: median, 10-90 % of {RUNS}")
-    axes.plot(found[BFGS], color="#777777", lw=1.3, ls="--", label=BFGS)
-    axes.legend(frameon=False, fontsize=8, loc="lower left")
+        axes.plot(found[label], color=color, lw=1.3, label=label)
+    axes.plot(found[BFGS], color="#777777", lw=1.3, ls="--", label="L-BFGS, best so far")
+    axes.legend(frameon=False, fontsize=8, loc="lower right")
     axes.set(xscale="log", yscale="log", xlim=(1, STEPS), ylim=(1e-11, 1.0))
     axes.set(xlabel="gradients (passes over the data)", ylabel=r"$f(x_k) - f(x_\star)$")
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")

@@ -1,7 +1,7 @@
 """Docstrings as they stand in the sources, made ready for Sphinx.
 
 They are text: `|x|^2`, x* and x_0 are mathematics and not marks of reStructuredText, single
-backticks hold code, and what is indented after a paragraph is a formula.
+backticks hold code, and what is indented after a paragraph is a formula or code.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import re
 from typing import Any
 
 from inline_math import set_symbols
+from text_math import is_formula, to_latex
 
 _CODE = re.compile(r"(`[^`\n]+(?:\n[^`\n]+)?`)")
 _EMPHASIS = re.compile(r"(?<![\w*])\*(\w[^*\n]*\w)\*(?![\w*])")
+_ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 _HEADING = re.compile(r"\w[\w ,]*\n-{3,}$", re.MULTILINE)
 
 
@@ -23,17 +25,30 @@ def convert(docstring: str) -> str:
         heading, before = _HEADING.match(paragraph), section
         section = _section_of(paragraph, heading, before)
         end = heading.end() if heading else 0
-        is_formula = paragraph.startswith("    ") and section in ("", "Notes")
+        is_indented = paragraph.startswith("    ") and section in ("", "Notes")
         if paragraph.lstrip().startswith(">>>"):
             written = paragraph
-        elif is_formula:
-            written = f"::\n\n{paragraph}"
+        elif is_indented:
+            written = _display(paragraph)
         else:
             written = paragraph[:end] + _escape(paragraph[end:])
         if section != before and not heading:
             paragraphs.append(f"{section}\n{'-' * len(section)}")
         paragraphs.append(written)
     return "\n\n".join(paragraphs)
+
+
+def _display(paragraph: str) -> str:
+    """Return what is indented as a formula, or as it stands if it is none."""
+    lines = [line.strip() for line in paragraph.split("\n")]
+    try:
+        if not all(is_formula(chunk) for line in lines for chunk in line.split()):
+            raise ValueError("words")
+        rows = [f"& {to_latex(line)}" for line in lines]
+    except ValueError:
+        return f"::\n\n{paragraph}"
+    body = " \\\\\n    ".join(rows)
+    return f".. math::\n\n    \\begin{{align*}}\n    {body}\n    \\end{{align*}}"
 
 
 def _section_of(paragraph: str, heading: re.Match[str] | None, before: str) -> str:
@@ -70,11 +85,18 @@ def _plain(text: str) -> str:
         kept = kept.replace(mark, f"\\{mark}")
     kept = re.sub(r"(?<=\w)_(?=\W|$)", r"\\_", kept).replace("\0", "*")
     # The signs around a formula let it stand beside letters, such as in E f(x_t).
-    return re.sub("\1(\\d+)\2", lambda m: f"\\ :math:`{formulas[int(m[1])]}`\\ ", kept)
+    return re.sub("\1(\\d+)\2", lambda m: f"\\ :math:`{formulas[int(m[1])].strip()}`\\ ", kept)
 
 
 def _process(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
     lines[:] = convert("\n".join(lines)).split("\n")
+
+
+def _name_aliases(
+    _app: Any, _what: str, _name: str, _obj: Any, _options: Any, given: str | None, out: str | None
+) -> tuple[str | None, str | None]:
+    """Write the names of types as they stand in the source, such as Array."""
+    return tuple(text and _ALIAS.sub(r"\1", text) for text in (given, out))  # type: ignore[return-value]
 
 
 def _skip(_app: Any, _what: str, _name: str, obj: Any, _skip: bool, _options: Any) -> bool | None:
@@ -86,4 +108,5 @@ def setup(app: Any) -> dict[str, bool]:
     """Register with Sphinx, before the sections of docstrings are read."""
     app.connect("autodoc-process-docstring", _process, priority=100)
     app.connect("autodoc-skip-member", _skip)
+    app.connect("autodoc-process-signature", _name_aliases)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,8 +1,6 @@
-"""Mathematics in running text: x_t and f* in a page or a docstring become formulas.
+"""Mathematics in running text: formulas of a page or a docstring that are written as text are set.
 
-Pages and docstrings are read as text as well, where `x_t` is as clear as it gets; here it is one
-letter with an index or a star that is set as mathematics.  Code, headings and words stay as they
-are: an index has one or two characters, or braces.
+Code, headings, links and words stay as they are; what a formula is, `text_math` says.
 """
 
 from __future__ import annotations
@@ -11,42 +9,79 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-_LETTER = r"[A-Za-zα-ωΓΔΘΛΞΠΣΦΨΩ]"
-_INDEX = r"(?:\{[^}\s]+\}|(?:[A-Za-z0-9]|[a-z]{2})(?![A-Za-z0-9]))"
-_SYMBOL = re.compile(
-    rf"(?<![\w`$\\'’])({_LETTER}'?)_({_INDEX})(?![\w('])|(?<![\w`$*])([fuwxzF])\*(?![\w*])"
-)
+from text_math import set_formulas
+
 _FENCE = re.compile(r"^(```+|~~~+|\$\$).*?^\1\s*?$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"(`+[^`]*`+|\$[^$\n]+\$|\]\([^)]*\)|</?[a-z][\w-]*(?:\s[^>\n]*)?>)")
+_MARKER = re.compile(r"\s*(?:[-*+]\s+|\d+\.\s+)?")
+_CELL = re.compile(r"((?<!\\)\|)")
 
 
 def set_symbols(text: str, write: Callable[[str], str]) -> str:
-    """Return the text with its symbols written as formulas, outside of code and links."""
+    """Return the text with its formulas written, outside of code and links.
 
-    def one(found: re.Match[str]) -> str:
-        letter, index, starred = found.groups()
-        return write(f"{starred}_*" if starred else f"{letter}_{{{index.strip('{}')}}}")
+    A formula may go on in the next line, but not in the next item, paragraph or parameter.
+    """
+    blocks: list[list[str]] = []
+    margin = -1
+    for line in text.split("\n"):
+        start = _MARKER.match(line)
+        assert start is not None
+        is_new = not line.strip() or start[0].strip() or start.end() != margin
+        margin = start.end() if line.strip() else -1
+        if is_new:
+            blocks.append([start[0], line[start.end() :]])
+        else:
+            blocks[-1][1] += "\n" + line
+    return "\n".join(marker + _set_block(block, write) for marker, block in blocks)
 
+
+def _set_block(text: str, write: Callable[[str], str]) -> str:
     parts = _CODE.split(text)
-    return "".join(p if _CODE.fullmatch(p) else _SYMBOL.sub(one, p) for p in parts)
+    return "".join(p if _CODE.fullmatch(p) else set_formulas(p, write) for p in parts)
 
 
 def in_page(text: str) -> str:
     """Return a page of Markdown with formulas."""
     done, end = [], 0
     for fence in _FENCE.finditer(text):
-        done += [_in_lines(text[end : fence.start()]), fence[0]]
+        done += [_in_text(text[end : fence.start()]), fence[0]]
         end = fence.end()
-    return "".join([*done, _in_lines(text[end:])])
+    return "".join([*done, _in_text(text[end:])])
 
 
-def _in_lines(text: str) -> str:
-    lines = text.split("\n")
-    plain = ("    ", "#", "![")
-    return "\n".join(
-        line if line.startswith(plain) else set_symbols(line, lambda tex: f"${tex}$")
-        for line in lines
-    )
+def _in_text(text: str) -> str:
+    """Return text between fences; headings, pictures and what is indented stay."""
+    done: list[str] = []
+    waiting: list[str] = []
+
+    def flush() -> None:
+        if waiting:
+            done.append(set_symbols("\n".join(waiting), _write))
+            waiting.clear()
+
+    for line in text.split("\n"):
+        if line.startswith(("    ", "#", "![")):
+            flush()
+            done.append(line)
+        elif line.startswith("|") and line.rstrip().endswith("|"):
+            flush()
+            done.append("".join(_in_cell(part) for part in _CELL.split(line)))
+        else:
+            waiting.append(line)
+    flush()
+    return "\n".join(done)
+
+
+def _in_cell(cell: str) -> str:
+    """Return a cell of a table, in which a bar is escaped."""
+    if cell == "|":
+        return cell
+    return set_symbols(cell.replace("\\|", "|"), _write).replace("|", "\\|")
+
+
+def _write(tex: str) -> str:
+    return f"${tex.strip()}$"
 
 
 def _read(_app: Any, _name: str, source: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from matplotlib.figure import Figure
 
 import continuized as cz
 from continuized.plot import figures, lines, style
-from continuized.plot.paths import make_animation
+from continuized.plot.paths import make_film
 
 METHODS = ("gradient-descent", "nesterov", "continuized")
 P = cz.problems.paper_strongly_convex()
@@ -310,11 +311,11 @@ def test_other_coordinates_and_discrete_methods() -> None:
 
 
 def test_a_frame_shows_where_the_process_is(recorded: Any) -> None:
-    made = make_animation(recorded, PLANE, (0, 1), 1.0, 5.0)
-    (ax,) = made._fig.axes
+    film = make_film(recorded, PLANE, (0, 1), 1.0, 5.0)
+    (ax,) = film.figure.axes
     times = np.linspace(0.0, recorded.trace.t[-1], 5)
     for frame in (0, 3, 4):
-        made._func(frame)
+        film.move(frame)
         for name, state in zip("xz", recorded.at(times[frame]), strict=True):
             np.testing.assert_array_equal(np.ravel(data_of(ax, f"${name}_t$")), state)
         past = int(np.sum(recorded.trace.t[1:] <= times[frame]))
@@ -322,7 +323,23 @@ def test_a_frame_shows_where_the_process_is(recorded: Any) -> None:
         trail = np.column_stack([ax.lines[0].get_xdata(), ax.lines[0].get_ydata()])
         assert len(trail) == 2 + 2 * past
         np.testing.assert_array_equal(trail[-1], recorded.at(times[frame])[0])
-    made._draw_was_started = True  # or matplotlib warns that it was never shown
+
+
+def test_a_frame_is_the_figure_drawn_anew(recorded: Any) -> None:
+    """What stands still is drawn once; the pixels are those of a figure drawn as a whole."""
+    film = make_film(recorded, PLANE, (0, 1), 1.0, 5.0)
+    frames = []
+    for frame in (4, 2):
+        film.move(frame)
+        pixels = io.BytesIO()
+        film.savefig(pixels, format="rgba", dpi=100)
+        frames.append(np.frombuffer(pixels.getvalue(), np.uint8).astype(float))
+    for artist in film.moving:
+        artist.set_animated(False)
+    film.canvas.draw()
+    whole = np.asarray(film.canvas.buffer_rgba(), float).ravel()
+    # But for edges of what lies above the moving parts in the one and below them in the other.
+    assert np.mean(np.abs(frames[1] - whole) > 8) < 2e-3 < np.mean(np.abs(frames[0] - whole) > 8)
 
 
 @pytest.mark.parametrize("ending", ["gif", "html"])
@@ -341,20 +358,77 @@ def test_an_animation_is_a_whole_file(recorded: Any, tmp_path: Path, ending: str
     assert not re.search(r"https?://|<link|class=\"fa|<i ", page)  # it fetches nothing
 
 
+STAND_IN = """#!/bin/sh
+# Reads frames as ffmpeg does, and writes their pixels and how it was called.
+for last; do true; done
+cat > "$last"
+echo "$@" > "$(dirname "$0")/called"
+"""
+
+
+def test_mp4_gets_all_frames_of_an_even_size(
+    recorded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a program in the place of ffmpeg that keeps what it is given."""
+    import matplotlib
+
+    program = tmp_path / "ffmpeg"
+    program.write_text(STAND_IN)
+    program.chmod(0o755)
+    monkeypatch.setitem(matplotlib.rcParamsDefault, "animation.ffmpeg_path", str(program))
+    monkeypatch.setitem(matplotlib.rcParams, "animation.ffmpeg_path", str(program))
+    path = cz.plot.animate(recorded, tmp_path / "run.mp4", PLANE, seconds=0.3, fps=10.0)
+    called = (tmp_path / "called").read_text().split()
+    width, height = map(int, called[called.index("-s") + 1].split("x"))
+    assert width % 2 == height % 2 == 0  # or players do not show it
+    assert path.stat().st_size == 3 * width * height * 4
+
+
 def test_mp4_is_written_or_the_program_is_named(
     recorded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from matplotlib.animation import FFMpegWriter
 
     if FFMpegWriter.isAvailable():
-        cz.plot.animate(recorded, tmp_path / "run.mp4", seconds=0.3, fps=10.0)
-        assert (tmp_path / "run.mp4").stat().st_size > 0
+        path = cz.plot.animate(recorded, tmp_path / "run.mp4", seconds=0.3, fps=10.0)
+        assert path.read_bytes()[4:8] == b"ftyp"  # as every MP4 begins
     monkeypatch.setattr(FFMpegWriter, "isAvailable", classmethod(lambda cls: False))
     with pytest.raises(ValueError, match=r"an \.mp4 needs the program ffmpeg"):
         cz.plot.animate(recorded, tmp_path / "run.mp4")
 
 
 # Networks
+
+
+def test_the_scale_of_colours_holds_the_nodes_and_shows_who_is_beyond() -> None:
+    """All mass at one node: at the start the others are no blot, in the end all look alike."""
+    x0 = np.zeros(36)
+    x0[0] = 36.0
+    r = cz.network.simulate("grid:6x6", x0, tol=1e-10, rng=0, snapshots=[0.0, 60.0])
+    ends = {}
+    for t in (0.0, 60.0, None):
+        ax = cz.plot.network(r, t=t)
+        ends[t] = ax.collections[-1].get_clim()[1] - 1.0
+        extend = ax.child_axes[0]._colorbar.extend
+        assert extend == ("neither" if t is None else "max")
+    assert ends[0.0] == 1.0
+    assert ends[60.0] == pytest.approx(np.quantile(np.abs(r.snapshots[60.0] - 1.0), 0.95))
+    assert ends[None] == pytest.approx(0.02 * np.std(x0))
+
+
+def test_the_error_of_networks_is_drawn_against_exchanges() -> None:
+    x0 = np.arange(9.0)
+    names = ("plain", "accelerated")
+    found = {m: cz.network.simulate("grid:3x3", x0, method=m, rng=0) for m in names}
+    ax = cz.plot.convergence({"one": found["plain"], "two": found["accelerated"]})
+    for name, run in zip(("one", "two"), found.values(), strict=True):
+        messages, error = data_of(ax, name)
+        np.testing.assert_array_equal(messages, run.trace.messages[1:])
+        np.testing.assert_array_equal(error, run.trace.error[1:])
+    assert (ax.get_xscale(), ax.get_yscale(), ax.get_xlabel()) == ("log", "log", "exchanges")
+    ax = cz.plot.convergence(found["plain"], scale="linear")
+    assert [line.get_label() for line in ax.lines] == ["plain"]
+    assert ax.get_xscale() == "linear"
 
 
 def test_a_network_is_drawn_with_its_values_and_its_dead() -> None:
@@ -368,7 +442,10 @@ def test_a_network_is_drawn_with_its_values_and_its_dead() -> None:
         living = np.setdiff1d(np.arange(9), dead)
         np.testing.assert_array_equal(nodes.get_array(), x[living])
         assert len(crosses.get_offsets()) == len(dead)
-        assert nodes.get_clim() == (2.0, 6.0)  # the mean, 4, and the median distance to it
+        low, high = nodes.get_clim()
+        assert low + high == pytest.approx(8.0)  # the mean of the start is the middle
+        reach = np.quantile(np.abs(x[living] - 4.0), 0.95)
+        assert high - 4.0 == pytest.approx(max(reach, 0.02 * np.std(x0)))
         edges = sum(len(part.get_segments()) for part in ax.collections[:2])
         assert edges == len(r.graph.edges)
         at_dead = np.isin(r.graph.edges, dead).any(axis=1).sum()
@@ -386,7 +463,7 @@ def test_vectors_are_drawn_by_distances() -> None:
 @pytest.mark.slow  # it compiles
 def test_optimisation_is_drawn_by_distances() -> None:
     parts = cz.network.split(cz.problems.LeastSquares(np.eye(3), [1.0, 2.0, 3.0], l2=0.1), 3)
-    made = cz.network.minimize("path:3", parts, cz.network.Dual(), events=5, rng=0)
+    made = cz.network.minimize("path:3", parts, method=cz.network.Dual(), events=5, rng=0)
     nodes = cz.plot.network(made).collections[-1]
     wanted = np.linalg.norm(made.x - made.agreed, axis=1)
     np.testing.assert_allclose(nodes.get_array(), wanted)
@@ -463,6 +540,13 @@ def test_matplotlib_waits_until_a_picture_is_drawn() -> None:
     assert told.stdout.split() == ["False", "True", "False"]
 
 
+def test_a_notebook_shows_a_picture_without_pyplot(recorded: Any) -> None:
+    shown = cz.plot.path(recorded, PLANE).figure._repr_png_()
+    assert shown.startswith(b"\x89PNG")
+    own = Figure()
+    assert cz.plot.path(recorded, ax=own.subplots()).figure is own  # as the user's figures are
+
+
 @pytest.mark.parametrize("name", [*PICTURES, "animate"])
 def test_without_matplotlib_the_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -513,12 +597,12 @@ LINE = cz.minimize(cz.problems.Quadratic([1.0]), [1.0], L=2.0, maxiter=3, rng=0,
 BAD = {
     "convergence of a number": (
         lambda: cz.plot.convergence(3.0), TypeError,
-        "results must be results of cz.minimize, or ensembles, got 3.0"),
+        "results must be results of cz.minimize, ensembles, or outcomes of networks, got 3.0"),
     "convergence of nothing": (
         lambda: cz.plot.convergence([]), ValueError, "results must be one or more, got none"),
     "convergence of points": (
         lambda: cz.plot.convergence([np.zeros(3)]), TypeError,
-        "results must be results of cz.minimize, or ensembles, got array([0., 0., 0.])"),
+        "results must be results of cz.minimize, ensembles, or outcomes of networks, got "),
     "no trace": (
         lambda: cz.plot.convergence(NOT_RECORDED, P), ValueError,
         "the run was not recorded; call minimize with record=True"),
@@ -570,6 +654,12 @@ BAD = {
     "no snapshot": (
         lambda: cz.plot.network(OUTCOME, t=3.0), ValueError,
         "there is no snapshot at t = 3, but at none; call simulate with snapshots= before the end"),
+    "networks and others": (
+        lambda: cz.plot.convergence([PATH, OUTCOME]), ValueError,
+        "runs on networks and others have no common axes: draw them apart"),
+    "a network with a problem": (
+        lambda: cz.plot.convergence(OUTCOME, P), ValueError,
+        "the error of a run on a network needs no problem: drop problem="),
     "no outcome": (
         lambda: cz.plot.network(PATH), TypeError,
         "outcome must be what cz.network.simulate, run or minimize gives, got "),

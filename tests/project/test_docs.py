@@ -4,7 +4,8 @@
   what it asserts must hold.
 - ```` ```sh ````: the `continuized` commands in it are run there too, and must succeed.
 - ```` ```console ````: what a reader types elsewhere (pip, git); not run.
-- ```` ```{code-cell} ````: a cell of a notebook, run when the documentation is built.
+- ```` ```{code-cell} ````: a cell whose output the page shows, run when the documentation is built,
+  and here; those of the notebooks only there.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ FENCE = re.compile(r"^```(\{[\w-]+\}|\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MUL
 SHOWN = {"python", "sh", "console", "text", "bibtex", "{toctree}", "{eval-rst}", "{code-cell}"}
 # Their code compiles the engines of the network, which the tests of the network compile as well, or
 # takes many runs.
-LONG = ("lab.md", "network.md", "shards.md", "solver.md")
+LONG = ("lab.md", "network.md", "paper-to-code.md", "shards.md", "solver.md")
 ADD_A_METHOD = DOCS / "add-a-method.md"
 
 
@@ -50,7 +51,13 @@ def with_needs(page: Path) -> Any:
 
 
 def with_code(page: Path) -> bool:
-    return any(kind in ("python", "sh") for kind, _ in FENCE.findall(page.read_text()))
+    kinds = {"python", "sh"} if page.parent.name == "notebooks" else {"python", "sh", "{code-cell}"}
+    return any(kind in kinds for kind, _ in FENCE.findall(page.read_text()))
+
+
+def as_python(cell: str) -> str:
+    """A cell without its options and commands, its lines where they were."""
+    return re.sub(r"^(?::|!).*$", "", cell, flags=re.MULTILINE)
 
 
 def run_commands(block: str) -> None:
@@ -79,11 +86,12 @@ def test_the_code_of_a_page_runs(
     text = page.read_text()
     for fence in FENCE.finditer(text):
         kind, block = fence.groups()
-        if kind == "sh":
-            run_commands(block)
-        elif kind == "python":
+        if kind in ("sh", "{code-cell}"):
+            marked = re.findall(r"^!(.*)$", block, re.MULTILINE)
+            run_commands(block if kind == "sh" else "\n".join(marked))
+        if kind in ("python", "{code-cell}"):
             line = text[: fence.start()].count("\n") + 1
-            tree = ast.increment_lineno(ast.parse(block, str(page)), line)
+            tree = ast.increment_lineno(ast.parse(as_python(block), str(page)), line)
             exec(compile(tree, str(page), "exec", dont_inherit=True), names)
 
 
@@ -129,7 +137,8 @@ def test_the_table_of_theorems_names_tests_and_claims() -> None:
     assert len(rows) > 15
     for row in rows:
         assert re.search(r"`[\w/]+/test_\w+\.py::test_\w+`", row), row
-    quoted = set(re.findall(r"“([^”]+)”", table.replace("\\|", "|")))
+    said = table.replace("\\|", "|") + (DOCS / "paper-to-code.md").read_text()
+    quoted = {" ".join(claim.split()) for claim in re.findall(r"“([^”]+)”", said)}
     assert quoted == {check.claim for check in CHECKS}  # of `continuized verify`: all of them
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,10 +27,10 @@ CLEAN = """<html><head>
 </body></html>"""
 
 
-def checked(folder: Path, **files: str) -> subprocess.CompletedProcess[str]:
+def checked(folder: Path, *options: str, **files: str) -> subprocess.CompletedProcess[str]:
     for name, text in {"index_html": CLEAN, **files}.items():
         (folder / name.replace("_", ".")).write_text(text)
-    command = [sys.executable, str(TOOL), str(folder)]
+    command = [sys.executable, str(TOOL), str(folder), *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
@@ -94,10 +95,30 @@ def test_an_empty_folder_is_no_site(tmp_path: Path) -> None:
     assert (done.returncode, "no page here" in done.stdout) == (1, True)
 
 
-WRITTEN = """The mean of <a, x_i> - b, as in `f(x_i)`, of *all* rows;
+WIDE = '<!doctype html><p style="width: 500px">wide</p>'
+SCROLLS = f'<!doctype html><div style="overflow-x: auto">{WIDE[15:]}</div>'
+CUT = SCROLLS.replace("auto", "hidden")
+
+
+@pytest.mark.slow
+def test_a_page_that_is_too_wide_for_a_phone_is_found(tmp_path: Path) -> None:
+    done = checked(tmp_path, "--narrow", wide_html=WIDE, scrolls_html=SCROLLS, cut_html=CUT)
+    if "no Chromium" in done.stdout:
+        pytest.skip("for want of chromium: 1 tests")
+    assert done.returncode == 1
+    cut, wide = done.stdout.splitlines()[1:]
+    rest = r": <p style=.*wide</p>"
+    assert re.fullmatch(r"cut\.html: does not fit 400 pixels \(400\)" + rest, cut)
+    assert re.fullmatch(r"wide\.html: does not fit 400 pixels \(5\d\d\)" + rest, wide)
+
+
+WRITTEN = """The mean of <a, x_i> - b, as in `f(x_i)`,
+of *all* rows;
 |u|^2 is f* or T_{k+1}.
 
-    |u| = <u, u>
+    |u| = <u, u> + qA_k
+
+    u = thing(u)
 
 Parameters
 ----------
@@ -110,17 +131,24 @@ Attributes: none of them.
 '<1>'
 """
 
-READ = r"""The mean of <a, \ :math:`x_{i}`\ > - b, as in ``f(x_i)``, of *all* rows;
-\|u\|^2 is \ :math:`f_*`\  or \ :math:`T_{k+1}`\ .
+READ = r"""The mean of \ :math:`\left\langle a, x_{i}\right\rangle  - b`\ , as in ``f(x_i)``,
+of *all* rows;
+\ :math:`\lvert u\rvert ^{2}`\  is \ :math:`f_{*}`\  or \ :math:`T_{k+1}`\ .
+
+.. math::
+
+    \begin{align*}
+    & \lvert u\rvert  = \left\langle u, u\right\rangle  + qA_{k}
+    \end{align*}
 
 ::
 
-    |u| = <u, u>
+    u = thing(u)
 
 Parameters
 ----------
 a : array
-    With names\_ and \ :math:`x_*`\ .
+    With names\_ and \ :math:`x_{*}`\ .
 
 Notes
 -----
@@ -147,17 +175,93 @@ def test_docstrings_are_text() -> None:
     assert load("docstrings").convert(WRITTEN) == READ
 
 
-def test_symbols_of_a_page_are_formulas() -> None:
+def test_formulas_of_a_page_are_set() -> None:
     page = (
-        "# x_t\n\nE f(x_t) - f* is `f(x_t)`, [x_t](x_t.md) or T_{k+1}/A_ij.\n\n"
-        "```text\nx_t\n```\n    x_t\n"
+        "# x_t\n\nE f(x_t) -\nf* is `f(x_t)`, [x_t](x_t.md) or T_{k+1}/A_ij.\n\n"
+        "- a\n- x_t\n\n| |x_t| \\| |\n\n```text\nx_t\n```\n    x_t\n"
     )
     assert load("inline_math").in_page(page) == (
-        "# x_t\n\nE f($x_{t}$) - $f_*$ is `f(x_t)`, [$x_{t}$](x_t.md) or $T_{k+1}$/$A_{ij}$.\n\n"
-        "```text\nx_t\n```\n    x_t\n"
+        "# x_t\n\n$\\mathbb{E} f(x_{t}) - f_{*}$ is `f(x_t)`, [$x_{t}$](x_t.md) or "
+        "$T_{k+1}/A_{ij}$.\n\n- a\n- $x_{t}$\n\n| |$x_{t}$| \\| |\n\n```text\nx_t\n```\n    x_t\n"
     )
 
 
 def test_names_are_no_formulas() -> None:
-    for text in ("x_star", "max_iter_", "a2_b", "2*x*y", "f*g", "`x_t`", "d_3x"):
+    for text in (
+        "x_star",
+        "max_iter_",
+        "a2_b",
+        "2*x*y",
+        "f*g",
+        "`x_t`",
+        "d_3x",
+        "in_x",
+        "the k-th",
+    ):
         assert load("inline_math").in_page(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "latex"),
+    [
+        ("φ_0/√(2L) ≤ ½|z − x*|²", r"φ_{0}/\sqrt{2L} \le \tfrac12 \lvert z - x_{*}\rvert^{2}"),
+        ("sqrt(mu/L) <g, x_i+> = 0", r"\sqrt{μ/L} \left\langle g, x_{i}+\right\rangle = 0"),
+        ("z⁺ − γ'²ψ^", r"z^{+} - γ'^{2}\hat{ψ}"),
+        ("z̃_k = Σ_j f_j*(x*_j)", r"\tilde{z}_{k} = \sum_{j} f_{j}^{*}(x_{*,j})"),
+        ("∫_0^T A_s ds ≠ u^T Λ^+ u", r"\int_{0}^{T} A_{s} \,\mathrm d s \ne u^{\top} Λ^{+} u"),
+        ("E[e^{−qT_k} l2] -> 10⁻³", r"\mathbb{E}[e^{-qT_{k}} \mathtt{l2}] \to 10^{-3}"),
+    ],
+)
+def test_formulas_in_text_as_latex(text: str, latex: str) -> None:
+    tight = re.compile(r"\s+|(?<=\\mathrm) d ")
+    assert tight.sub("", load("text_math").to_latex(text)) == tight.sub("", latex)
+
+
+def test_words_around_a_formula_stay() -> None:
+    found: list[str] = []
+    text = "a mean E f(x_t), of a run's x_t (or z_t) and µ > 0: L = 1, with b. A φ e.g. of 3 s."
+    set_formulas = load("text_math").set_formulas
+    kept = set_formulas(text, lambda latex: found.append(latex) or f"<{len(found)}>")
+    assert kept == "a mean <1>, of a run's <2> (or <3>) and <4>: <5>, with b. A <6> e.g. of 3 s."
+    assert [latex.strip() for latex in found[3:]] == ["μ > 0", "L = 1", "φ"]
+
+
+def test_brackets_around_words_stay_as_well() -> None:
+    text = "B (η = p, in words)"
+    assert load("inline_math").in_page(text) == "B ($η$ = p, in words)"
+
+
+@pytest.mark.needs("docutils", "latex2mathml")
+@pytest.mark.parametrize(
+    ("latex", "pieces"),
+    [
+        ("x_{t} = y", ["x_{t} = y"]),
+        (r"-2 \lvert a - b\rvert = -(c + d) f(x + y)",
+         [r"-2 \lvert a - b\rvert ", "{} = -(c + d) f(x + y)"]),
+        (r"\mathbb{E} f(x_{t}) - f_{*} \le φ_{0}/A_{t}",
+         [r"\mathbb{E} f(x_{t}) ", r"{} - f_{*} \le φ_{0}/A_{t}"]),
+        (r"\left( a + b \right) c^{k + 1} + \left\langle u, v - w\right\rangle",
+         [r"\left( a + b \right) c^{k + 1} ", r"{} + \left\langle u, v - w\right\rangle"]),
+    ],
+)  # fmt: skip
+def test_a_long_formula_has_places_where_a_line_may_end(latex: str, pieces: list[str]) -> None:
+    assert load("mathml").split_line(latex) == pieces
+
+
+@pytest.mark.needs("docutils", "latex2mathml")
+def test_bars_and_slashes_stand_close() -> None:
+    written = load("mathml").to_mathml(r"\lvert x \rvert / L", "inline")
+    assert written.count('<mo stretchy="false" lspace="0" rspace="0">') == 3
+
+
+@pytest.mark.needs("sphinx")
+def test_links_to_other_libraries_are_made_without_asking_them() -> None:
+    from sphinx.util.inventory import InventoryFile
+
+    links = load("links")
+    for library, site in links.SITES.items():
+        found = InventoryFile.loads(links.make_inventory(library), uri=site).data["py:class"]
+        assert len(found) == sum(len(names.split()) for names in links.PAGES[library].values())
+    names = InventoryFile.loads(links.make_inventory("numpy"), uri=links.SITES["numpy"])
+    page = names.data["py:class"]["numpy.random.Generator"].uri
+    assert page.endswith("/reference/random/generator.html#numpy.random.Generator")

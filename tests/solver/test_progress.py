@@ -56,6 +56,30 @@ def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         assert part in shown
 
 
+CELL = """
+import numpy as np
+import continuized as cz
+r = cz.minimize(lambda x: 0.5 * float(x @ x), np.ones(3), lambda x: x, L=1.0, mu=0.01,
+                maxiter=300, tol=0.0, progress=True, rng=0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.needs("nbclient", "ipykernel")
+def test_progress_in_a_notebook() -> None:
+    """One bar, which shows where the run ended; nothing about widgets that are missing."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)])
+    NotebookClient(book, timeout=300).execute()
+    (output,) = book.cells[0].outputs
+    assert output["output_type"] == "display_data"
+    assert "300/300" in output["data"]["text/plain"]
+    assert "f = " in output["data"]["text/plain"]
+    assert '<progress value="300" max="300">' in output["data"]["text/html"]
+
+
 @pytest.mark.parametrize("record", [True, False, "path"])
 def test_progress_does_not_change_the_run(record: bool | str) -> None:
     p, noise = problem("user"), cz.noise.Gaussian(1e-4)

@@ -15,7 +15,6 @@ import torch
 
 from continuized.adapters._torch_rendezvous import Meeting, broadcast
 from continuized.adapters.torch import check_parameter
-from continuized.network.analysis import judge_staleness
 from continuized.network.graphs.families import give_size
 from continuized.network.graphs.graph import Graph
 from continuized.network.learning.background import BackgroundNode, listen, make_codec
@@ -24,13 +23,11 @@ from continuized.network.learning.membership import Membership
 from continuized.network.learning.model import LearningModel
 from continuized.network.learning.stats import GossipStats, read_stats
 from continuized.network.optimisation.a2cid2 import A2CiD2
-from continuized.network.runtime.supervisor import OLD, StalenessWarning
 from continuized.process.random_streams import Seed, child, seed_sequence
 from continuized.support import validation as check
 from continuized.support.progress import warn_caller
 
 Tensor = torch.Tensor
-LOOK_EVERY = 100  # steps between two looks at the staleness
 VERSION = 1  # of the state
 COMPILED = "_orig_mod."  # what torch.compile puts into the names of parameters
 
@@ -172,8 +169,6 @@ class AsyncGossip:
         if self._background.take_step(new, self._tensors.old):
             self._tensors.scatter()
         self._tell_news()
-        if (self._background.node.clock.steps - self._first_step) % LOOK_EVERY == 0:
-            self._look_at_staleness()
 
     def finish(self, average: bool = True, seconds: float = 1800.0) -> bool:
         """Finish the exchanges under way, and end.
@@ -244,7 +239,6 @@ class AsyncGossip:
                 "x": torch.from_numpy(learning.x[:-1].copy()),
                 "difference": torch.from_numpy(learning.D.copy()),
                 "steps": self._background.node.clock.steps,
-                "plain": self._background.node.fell_back,
             }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -267,8 +261,6 @@ class AsyncGossip:
             node.model.x[:-1] = state["x"].numpy()
             node.model.D[:] = state["difference"].numpy()
             node.resume(check.whole(state["steps"], "steps", minimum=0))
-            if state["plain"]:
-                node.fall_back(0.0)
             self._first_step = node.clock.steps
             self._tensors.old[:] = node.model.x[:-1]
         self._tensors.scatter()
@@ -286,24 +278,6 @@ class AsyncGossip:
     def _tell_news(self) -> None:
         for notice in self._background.take_notices():
             warn_caller(f"{notice}; the others go on", RuntimeWarning)
-
-    def _look_at_staleness(self) -> None:
-        """Go on as plain gossip where answers are too old for acceleration."""
-        node, stats = self._background.node, self.stats
-        theta = node.model.constants.theta
-        # The limit takes a while to find: not where mixing does little to an answer.
-        if node.model.plain or theta == 0.0 or not theta * stats.staleness > OLD:
-            return
-        rate = self._method.edge_rate(self._graph)
-        constants = self._method.constants(self._graph)
-        in_ticks = constants._replace(theta=constants.theta / rate)
-        if judge_staleness(self._graph, in_ticks, rate * stats.staleness) == "past":
-            self._background.fall_back()
-            warn_caller(
-                f"answers are {stats.staleness:.2g} steps old, too old for accelerated exchanges: "
-                "this worker goes on as plain gossip; take fewer communications or a quicker link",
-                StalenessWarning,
-            )
 
 
 class Tensors:
@@ -353,9 +327,10 @@ class Tensors:
         """Make the vectors, and give all ranks what rank 0 has."""
         count = sum(t.numel() for t in self.tensors)
         pinned = any(t.device.type == "cuda" for t in self.tensors)  # quicker to copy
-        make = {"dtype": self.dtype, "pin_memory": pinned}
-        self.shadow, self._new = torch.zeros(count + 1, **make), torch.zeros(count, **make)
-        self._old = torch.zeros(count, **make)
+        self.shadow, self._new, self._old = (
+            torch.zeros(size, dtype=self.dtype, pin_memory=pinned)
+            for size in (count + 1, count, count)
+        )
         self.old, self._views = self._old.numpy(), split(self._old, self.tensors)
         self._new_views = split(self._new, self.tensors)
         device = self.tensors[0].device
@@ -372,7 +347,7 @@ class Tensors:
         self.shadow[:-1] = self._old
 
     @torch.no_grad()
-    def gather(self) -> np.ndarray:
+    def gather(self) -> Any:
         """Read the parameters."""
         torch._foreach_copy_(self._new_views, self.tensors)
         return self._new.numpy()
@@ -411,7 +386,7 @@ def check_wrapper(model: Any) -> None:
 
 def check_tensor(name: str, tensor: Tensor) -> None:
     """Refuse what has no numbers here, or none that can be averaged."""
-    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin) or tensor.is_meta:
+    if torch.nn.parameter.is_lazy(tensor) or tensor.is_meta:
         raise ValueError(f"{name} has no values yet: run the model once before AsyncGossip")
     if hasattr(tensor, "placements") or tensor.layout != torch.strided:
         raise TypeError(f"{name} is sharded or sparse: give a model whose parameters are whole")

@@ -74,16 +74,18 @@ def convergence(
     scale: str | None = None,
     ax: Any = None,
 ) -> Any:
-    """Draw f(x_k) - f* of runs, with the theorems' bounds.
+    """Draw f(x_k) - f* of runs, with the theorems' bounds; of networks, their error.
 
     A discrete method is drawn at its iteration k, the continuized one at the time t = T_k of its
     k-th gradient: that is where its theorem speaks.  If one of the runs is of a marked method, all
-    are drawn against passes over the data.  Of an ensemble, the mean is drawn.
+    are drawn against passes over the data.  Of an ensemble, the mean is drawn.  Of runs on
+    networks, the error is drawn against exchanges, on logarithmic axes, without bounds.
 
     Parameters
     ----------
     results : a result of `minimize`, an ensemble, a sequence of them, or a dict {name: result}
-        The names are written in the legend; by default those of the methods.
+        The names are written in the legend; by default those of the methods.  All may also be what
+        `network.simulate`, `network.run` or `network.minimize` gives.
     problem : Problem
         What was minimised.  Where it does not know its minimum, a run of at most 50,000 events
         finds it.  Without a problem, f is drawn above the lowest value seen, without bounds.
@@ -121,6 +123,14 @@ def convergence(
         check.one_of(scale, "scale", ("log", "linear"), other="None")
     if problem is not None:
         check_problem(problem)
+    if _are_of_networks(named):
+        if problem is not None:
+            raise ValueError("the error of a run on a network needs no problem: drop problem=")
+        from continuized.plot.networks import draw_convergence
+
+        with open_axes(ax) as axes:
+            draw_convergence(axes, named, scale or "log")
+        return axes
     by_passes = any("passes" in run for _, run in named if not _is_ensemble(run))
     known = _knows_minimum(problem, bounds)
     lowest = 0.0 if known else min(_find_lowest(run) for _, run in named)
@@ -388,11 +398,12 @@ def _is_ensemble(run: Any) -> bool:
 
 def _list_results(results: Any) -> list[tuple[str, Any]]:
     """Return pairs (name, run); the name is "" where none was given."""
+    from continuized.network.result import NetworkResult
     from continuized.solver.ensemble import Ensemble
     from continuized.solver.result import Result
 
-    what = "results of cz.minimize, or ensembles"
-    if isinstance(results, Result | Ensemble):
+    what = "results of cz.minimize, ensembles, or outcomes of networks"
+    if isinstance(results, Result | Ensemble | NetworkResult):
         named = [("", results)]
     elif isinstance(results, Mapping):
         named = [(str(name), run) for name, run in results.items()]
@@ -401,10 +412,20 @@ def _list_results(results: Any) -> list[tuple[str, Any]]:
     if not named:
         raise ValueError("results must be one or more, got none")
     for _, run in named:
-        check.instance(run, "results", Result | Ensemble, what)
+        check.instance(run, "results", Result | Ensemble | NetworkResult, what)
         if isinstance(run, Result):
             _check_trace(run)
     return named
+
+
+def _are_of_networks(named: Sequence[tuple[str, Any]]) -> bool:
+    """Tell whether the runs are of networks; ValueError where only some are."""
+    from continuized.network.result import NetworkResult
+
+    kinds = {isinstance(run, NetworkResult) for _, run in named}
+    if len(kinds) > 1:
+        raise ValueError("runs on networks and others have no common axes: draw them apart")
+    return kinds.pop()
 
 
 def _check_trace(r: Any) -> None:

@@ -16,7 +16,15 @@ from continuized.network.graphs.graph import Graph
 from continuized.plot.figures import make_two_panels
 from continuized.plot.graph_layout import place_nodes
 from continuized.plot.lines import Line, choose_markers, draw_lines, mask, thin_labels
-from continuized.plot.style import DASHES, INK, STYLES, open_axes, settings, to_png_and_svg
+from continuized.plot.style import (
+    DASHES,
+    INK,
+    STYLES,
+    choose_styles,
+    open_axes,
+    settings,
+    to_png_and_svg,
+)
 from continuized.problems.base import Array
 from continuized.support import validation as check
 
@@ -33,6 +41,8 @@ WIDEST = 9.0  # points, of a node
 MOST_NAMED, LONGEST_NAME = 30, 10  # nodes whose names are written, and letters of a name
 NAME_POINTS = 8.0  # of 1/72 inch, the height of a name
 EDGE_COLOR = "#8f8f8f"
+WITHIN, LEAST_SCALE = 0.95, 0.02  # of the nodes; of the spread at the start
+RELATIVE = "squared error, relative to the start"
 
 
 class View(NamedTuple):
@@ -47,7 +57,8 @@ class View(NamedTuple):
 def network(outcome: Outcome | Decentralized, t: float | None = None, *, ax: Any = None) -> Any:
     """Draw a network with the values of its nodes, at the end of a run or at a snapshot.
 
-    Of averaging, colours are the values, and the middle of the scale is the mean of the start.
+    Of averaging, colours are the values, and the middle of the scale is the mean of the start; it
+    reaches as far as 95 % of the living nodes do, and arrows at its ends say where some are beyond.
     Where the values are vectors, and of optimisation, colours are distances to where nodes shall
     agree.  A cross is a dead node.
 
@@ -93,23 +104,31 @@ def network(outcome: Outcome | Decentralized, t: float | None = None, *, ax: Any
                 "before the end of the run"
             )
         x, end = kept[t], t
-    values, limits, label = _color_by(outcome, np.asarray(x))
-    view = View(outcome.method, f"t = {end:,.4g}", values, find_dead(outcome, end))
+    dead = find_dead(outcome, end)
+    living = np.setdiff1d(np.arange(outcome.graph.nodes), dead)
+    values, limits, label = _color_by(outcome, np.asarray(x), living)
+    view = View(outcome.method, f"t = {end:,.4g}", values, dead)
     with open_axes(ax, (4.4, 3.6)) as axes:
         shown = draw_nodes(axes, outcome.graph, place_nodes(outcome.graph), view, limits)
         beside = axes.inset_axes((1.03, 0.1, 0.04, 0.8))
-        _label_colors(axes.figure.colorbar(shown, cax=beside, extend="both"), label)
+        extend = _find_extend(values[living], limits)
+        _label_colors(axes.figure.colorbar(shown, cax=beside, extend=extend), label)
         if view.dead:
             axes.legend(frameon=False, fontsize="small", loc="lower left",
                         bbox_to_anchor=(0.0, -0.06))  # fmt: skip
     return axes
 
 
-def _color_by(outcome: Any, x: Array) -> tuple[Array, tuple[float, float], str]:
+def _color_by(outcome: Any, x: Array, living: Array) -> tuple[Array, tuple[float, float], str]:
     """Return a number for each node, the ends of the scale, and what they are."""
     start = getattr(outcome, "x0", None)
     if x.ndim == 1 and not hasattr(outcome, "x_star"):
-        return x, find_scale(x if start is None else start), "$x_i$"
+        start = np.asarray(x if start is None else start, np.float64)
+        mean, spread = float(start.mean()), float(start.std())
+        apart = np.abs(x[living] - mean)
+        # Nodes that agree shall look alike, and not show their last differences.
+        half = max(float(np.quantile(apart, WITHIN)) if apart.size else 0.0, LEAST_SCALE * spread)
+        return x, (mean - (half or 1.0), mean + (half or 1.0)), "$x_i$"
     agreed, label = x.reshape(len(x), -1).mean(axis=0), r"$|x_i - \mathrm{mean}|$"
     if hasattr(outcome, "x_star"):
         agreed, label = outcome.agreed, r"$|x_i - \mathrm{agreed}|$"
@@ -117,6 +136,14 @@ def _color_by(outcome: Any, x: Array) -> tuple[Array, tuple[float, float], str]:
         agreed = np.asarray(start).reshape(len(x), -1).mean(axis=0)
     distances = np.linalg.norm(x.reshape(len(x), -1) - np.asarray(agreed).ravel(), axis=1)
     return distances, (0.0, float(distances.max()) or 1.0), label
+
+
+def _find_extend(values: Array, limits: tuple[float, float]) -> str:
+    """Return at which ends of the scale there are values beyond."""
+    ends = values.size and values.min() < limits[0], values.size and values.max() > limits[1]
+    return {(False, False): "neither", (True, False): "min", (False, True): "max"}.get(
+        (bool(ends[0]), bool(ends[1])), "both"
+    )
 
 
 def find_scale(start: Array) -> tuple[float, float]:
@@ -286,7 +313,7 @@ def draw_errors(runs: Sequence[Outcome], bounds: Sequence[tuple[str, Array]], ti
     lowest = float(errors[errors > 0.0].min(initial=1.0))
     axes.set_title(title, fontsize=9.0)
     axes.set(xscale="log", yscale="log", xlabel="exchanges over edges",
-             ylabel="squared error, relative to the start",
+             ylabel=RELATIVE,
              xlim=(first, max(last, 2.0 * first)),
              ylim=(max(0.3 * lowest, LOWEST), 4.0))  # fmt: skip
     thin_labels(axes.xaxis)
@@ -320,17 +347,28 @@ def render_decentralized(
         return to_png_and_svg(drawing)
 
 
+def draw_convergence(axes: Any, named: Sequence[tuple[str, Any]], scale: str) -> None:
+    """Draw the error of runs on networks against exchanges, as `cz.plot.convergence` does."""
+    curves = [(run.method, run.trace.messages, run.trace.error) for _, run in named]
+    _draw_errors(axes, curves, scale, "exchanges", [name or run.method for name, run in named])
+    if not any(hasattr(run, "x_star") for _, run in named):
+        axes.set_ylabel(RELATIVE)
+
+
 def _draw_errors(
-    axes: Any, curves: Sequence[tuple[str, Array, Array]], scale: str, label: str
-) -> None:
+    axes: Any, curves: Sequence[tuple[str, Array, Array]], scale: str, label: str,
+    names: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """Draw curves (method, where, error) with their names in a legend, or beside the panel."""
     ylabel = r"mean$_i\,|x_i - x_{\star}|^2\,/\,|x_{\star}|^2$"
-    axes.set(xscale=scale, xlabel=label, ylabel=ylabel)
+    axes.set(xscale=scale, yscale="log", xlabel=label, ylabel=ylabel)
     lines = []
-    for order, (name, at, error) in enumerate(curves):
+    styles = choose_styles([method for method, _, _ in curves])
+    for order, ((method, at, error), style) in enumerate(zip(curves, styles, strict=True)):
         seen = (at > 0) if scale == "log" else (at >= 0)
         x = at[seen].astype(np.float64)
         marks = choose_markers(x, scale, order, first=x[0]) if x.size else []
-        lines.append(Line(name, x, mask(error[seen]), STYLES[name], marks))
+        lines.append(Line(names[order] if names else method, x, mask(error[seen]), style, marks))
     drawn = [line for line in lines if line.t.size]
     if scale == "linear":  # a method that takes far longer would leave no room for the others
         ends = sorted(float(line.t[-1]) for line in drawn)
@@ -341,4 +379,4 @@ def _draw_errors(
     values = np.concatenate([line.values for line in lines]) if lines else np.empty(0)
     if np.isfinite(values).any():
         axes.set_ylim(0.5 * np.nanmin(values), 2.0 * np.nanmax(values))
-    draw_lines(axes, lines, beside=True)
+    draw_lines(axes, lines, beside=not names)

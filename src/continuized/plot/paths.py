@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import tempfile
@@ -170,14 +171,68 @@ def animate(
     format = _check_format(out)
     seconds = check.real(seconds, "seconds", above=0.0)
     fps = check.real(fps, "fps", minimum=1.0, maximum=MOST_FPS)
-    made = make_animation(r, problem, coordinates, seconds, fps)
-    return files.write(Path(out), _encode(made, format, fps))
+    film = make_film(r, problem, coordinates, seconds, fps)
+    return files.write(Path(out), _encode(film, format, fps))
 
 
-def make_animation(
+class Film:
+    """Frames of one figure, of which only a few parts move.
+
+    The writers of matplotlib take it for a figure, and ask it to save itself for each frame.  What
+    stands still is drawn once and kept as pixels; that is most of the work of a frame.
+    """
+
+    def __init__(self, figure: Any, moving: list[Any], frames: int, move: Any) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        figure.set_layout_engine("none")  # it stays where it is
+        for artist in moving:
+            artist.set_animated(True)  # not drawn with the rest
+        self.figure, self.moving, self.frames, self.move = figure, moving, frames, move
+        self.canvas: Any = FigureCanvasAgg(figure)
+        self._still: Any = None
+
+    @property
+    def dpi(self) -> float:
+        """Of the figure."""
+        return float(self.figure.dpi)
+
+    def get_size_inches(self) -> Any:
+        """Return the width and the height."""
+        return self.figure.get_size_inches()
+
+    def set_size_inches(self, width: float, height: float, forward: bool = True) -> None:
+        """Change the size, as some formats ask for."""
+        if (width, height) != tuple(self.get_size_inches()):
+            self.figure.set_size_inches(width, height, forward=forward)
+            self._still = None
+
+    def savefig(self, target: Any, *, format: str, dpi: float, **_ignored: Any) -> None:
+        """Write the present frame: its pixels, or a PNG."""
+        pixels = self.draw(dpi)
+        if format == "rgba":
+            target.write(pixels)
+        else:
+            from matplotlib.image import imsave
+
+            imsave(target, pixels, format=format)
+
+    def draw(self, dpi: float) -> Array:
+        """Return the pixels of the present frame, in rows, with four colours each."""
+        if self._still is None or dpi != self.dpi:
+            self.figure.set_dpi(dpi)
+            self.canvas.draw()
+            self._still = self.canvas.copy_from_bbox(self.figure.bbox)
+        self.canvas.restore_region(self._still)
+        for artist in self.moving:
+            self.figure.draw_artist(artist)
+        return np.asarray(self.canvas.buffer_rgba())
+
+
+def make_film(
     r: Any, problem: Problem | None, coordinates: Any, seconds: float, fps: float
-) -> Any:
-    """Make the animation that `animate` writes, a `FuncAnimation` of matplotlib."""
+) -> Film:
+    """Make what `animate` writes."""
     pair, tracks = _prepare(r, problem, coordinates)
     frames = max(2, round(seconds * fps))
     if frames > MOST_FRAMES:
@@ -185,8 +240,6 @@ def make_animation(
             f"seconds = {seconds:g} at fps = {fps:g} are {frames} frames; ask for {MOST_FRAMES} at "
             "most"
         )
-    from matplotlib.animation import FuncAnimation
-
     events = np.asarray(r.path.t, np.float64)
     times = np.linspace(0.0, float(events[-1]), frames)
     states = [np.asarray(part, np.float64).reshape(frames, -1)[:, pair] for part in r.at(times)]
@@ -201,18 +254,15 @@ def make_animation(
         axes.legend(frameon=True, framealpha=0.85, edgecolor="none", fontsize="small")
         axes.set_title(_describe_frame(times[-1], len(events) - 1), fontsize="medium")
 
-    axes.figure.set_layout_engine("none")  # it stays as it is: to lay it out takes most of a frame
-
-    def show(frame: int) -> list[Any]:
+    def move(frame: int) -> None:
         past = int(np.searchsorted(events, times[frame], side="right")) - 1
         for track, state, trail, head in zip(tracks, states, trails, heads, strict=False):
             corners = track.corners[: 1 + 2 * past]
             trail.set_data(*np.concatenate([corners, state[frame : frame + 1]]).T)
             head.set_data(*state[frame : frame + 1].T)
-        axes.set_title(_describe_frame(times[frame], past))
-        return [*trails, *heads]
+        axes.title.set_text(_describe_frame(times[frame], past))
 
-    return FuncAnimation(axes.figure, show, frames=frames, interval=1000.0 / fps, blit=False)
+    return Film(axes.figure, [*trails, *heads, axes.title], frames, move)
 
 
 def _describe_frame(t: float, events: int) -> str:
@@ -238,21 +288,44 @@ def _check_format(out: Any) -> str:
     return ending
 
 
-def _encode(made: Any, format: str, fps: float) -> bytes:
-    """Return an animation as the content of a file."""
-    from matplotlib.animation import FFMpegWriter, PillowWriter
+def _encode(film: Film, format: str, fps: float) -> bytes:
+    """Return a film as the content of a file."""
+    from matplotlib import animation
+
+    if format == "gif":
+        return _make_gif(film, fps)
+    with settings(), tempfile.TemporaryDirectory() as folder:
+        make: Any = animation.HTMLWriter if format == "html" else animation.FFMpegWriter
+        whole = {"embed_frames": True, "embed_limit": MOST_MEGABYTES} if format == "html" else {}
+        writer = make(fps=fps, **whole)
+        name = Path(folder) / f"run.{format}"
+        with writer.saving(film, name, FRAME_DPI):
+            for frame in range(film.frames):
+                film.move(frame)
+                writer.grab_frame()
+        if format == "html":
+            return _make_page(name.read_text(encoding="utf-8")).encode()
+        return name.read_bytes()
+
+
+def _make_gif(film: Film, fps: float) -> bytes:
+    """Return a film as a GIF, all its frames in the colours of the last one."""
+    from PIL import Image
+
+    def draw(frame: int) -> Any:
+        film.move(frame)
+        return Image.fromarray(film.draw(FRAME_DPI)).convert("RGB")
 
     with settings():
-        if format == "html":
-            import matplotlib
-
-            with matplotlib.rc_context({"animation.embed_limit": MOST_MEGABYTES}):
-                return _make_page(made.to_jshtml(fps=fps)).encode()
-        writer: Any = FFMpegWriter if format == "mp4" else PillowWriter
-        with tempfile.TemporaryDirectory() as folder:
-            name = Path(folder) / f"run.{format}"
-            made.save(name, writer=writer(fps=fps), dpi=FRAME_DPI)
-            return name.read_bytes()
+        colours = draw(film.frames - 1).quantize()
+        every = (draw(frame) for frame in range(film.frames))
+        # To look for the nearest of the colours is quick, to choose them anew each time is not.
+        first, *others = [each.quantize(palette=colours, dither=0) for each in every]
+    content = io.BytesIO()
+    first.save(
+        content, "gif", save_all=True, append_images=others, duration=int(1000 / fps), loop=0
+    )
+    return content.getvalue()
 
 
 # The signs of matplotlib's player are letters of a font that it would fetch; these are everywhere.

@@ -30,7 +30,7 @@ SETTINGS = {
 }
 # The formats of pictures, and what to leave out of each, so that the same data give the same bytes.
 FORMATS = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-DPI = 300
+DPI, NOTEBOOK_DPI = 300, 140
 SIZE = (4.6, 3.2)  # inches, of a picture with one panel
 INK, GREY = "#111111", "#8c8c8c"
 
@@ -122,16 +122,28 @@ def open_axes(ax: Any, size: tuple[float, float] = SIZE) -> Iterator[Any]:
         check.instance(ax, "ax", Axes, "axes of matplotlib or None")
         yield ax
         return
-    from matplotlib.figure import Figure as Drawing
-
     with settings():
-        drawing = Drawing(figsize=size, layout="constrained")
+        drawing = _make_drawing(figsize=size, layout="constrained")
         axes = drawing.add_subplot()
         yield axes
         # Ticks are made when they are first needed, in the style of that moment.
         for each in (axes, *axes.child_axes):
             each.tick_params(which="both", labelfontfamily=SETTINGS["font.family"])
         drawing.draw_without_rendering()
+
+
+def _make_drawing(**how: Any) -> Any:
+    """Make a figure that a notebook shows, though pyplot does not know it."""
+    from matplotlib.figure import Figure
+
+    class Drawing(Figure):
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            with settings():
+                self.savefig(buffer, format="png", dpi=NOTEBOOK_DPI)
+            return buffer.getvalue()
+
+    return Drawing(**how)
 
 
 def to_bytes(drawing: Any, format: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import importlib
 import random
 import sys
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 from continuized.support import validation as check
 
 PLAIN_EVERY = 10.0  # seconds between two lines where there is no terminal
+NOTEBOOK_EVERY = 0.2  # and between two states of a bar in a notebook
 PACKAGE = str(Path(__file__).parents[1])
 _TO_BE_TOLD: ContextVar[str] = ContextVar("_TO_BE_TOLD", default="")
 IMPORTING = "<frozen importlib._bootstrap"
@@ -44,8 +46,13 @@ def bar(title: str, total: int | None, show: bool = True, unit: str = "step") ->
         yield silent
         return
     console = _console()
-    is_live = console.is_terminal or console.is_jupyter
-    with _live(console, title, total, unit) if is_live else _plain(title, total, unit) as shown:
+    if console.is_jupyter:
+        kind = _in_notebook(title, total, unit)
+    elif console.is_terminal:
+        kind = _live(console, title, total, unit)
+    else:
+        kind = _plain(title, total, unit)
+    with kind as shown:
         yield shown
 
 
@@ -86,6 +93,42 @@ def _live(console: object, title: str, total: int | None, unit: str) -> Iterator
             progress.update(task, completed=done, words=text)
 
         yield update
+
+
+class Shown:
+    """The state of a bar in a notebook, as text and as HTML; no widgets are needed."""
+
+    def __init__(self, title: str, total: int | None) -> None:
+        self.title, self.total, self.done, self.words = title, total, 0, ""
+
+    def __repr__(self) -> str:
+        of = "" if self.total is None else f"/{self.total}"
+        return f"{self.title} {self.done}{of}  {self.words}".rstrip()
+
+    def _repr_html_(self) -> str:
+        known = (
+            "" if not self.total else f' value="{min(self.done, self.total)}" max="{self.total}"'
+        )
+        return f"<progress{known}></progress> {html.escape(repr(self))}"
+
+
+@contextmanager
+def _in_notebook(title: str, total: int | None, unit: str) -> Iterator[Bar]:
+    from IPython.display import display
+
+    state = Shown(title, total)
+    handle: Any = display(state, display_id=True)  # type: ignore[no-untyped-call]
+    started = last = time.perf_counter()
+
+    def update(done: int, words: str = "") -> None:
+        nonlocal last
+        state.done, state.words = done, f"{words}  {_rate(done, started, unit)}".strip()
+        if time.perf_counter() - last >= NOTEBOOK_EVERY:
+            last = time.perf_counter()
+            handle.update(state)
+
+    yield update
+    handle.update(state)
 
 
 @contextmanager

@@ -62,7 +62,7 @@ class Proof(NamedTuple):
     def multipliers(self) -> tuple[Any, ...]:
         """The six multipliers, in the order of PAIRS."""
         none = 0 * self.from_star  # a Fraction among Fractions
-        return self.rate - self.from_star, self.from_star, 1 - self.from_star, none, none, none
+        return complete(self.rate, (self.from_star, none, none, none))
 
     @property
     def form(self) -> Form:
@@ -76,21 +76,33 @@ def theorem_3(q: Any) -> Proof:
     return Proof(ConstantParameters(q, q, one, 1 / q), mu, q, (0 * one, 0 * one, mu / 2), 0 * one)
 
 
+def decay_numbers_A(q: Any) -> tuple[Any, Any]:
+    """Return the rate and nu of Theorem A, q = sqrt(mu/L)."""
+    return 4 * q / 3, 8 / (9 + 3 * q)
+
+
+def decay_numbers_B(p: Any) -> tuple[Any, Any]:
+    """Return the rate and nu of Theorem B, p = sqrt(2 mu/L)."""
+    return p, 3 / (3 + 2 * p)
+
+
 def theorem_A(q: Any) -> Proof:
     """The paper's parameters, rate 4q/3: V has nu mu (|w - x*|^2 - |x - x*|^2 / 2) beside f - f*,
     with w = x/4 + 3z/4."""
     mu, one = q * q, q / q
-    weight = 8 * mu / (9 + 3 * q)  # nu mu
-    P = -7 * weight / 16, 3 * weight / 16, 9 * weight / 16
-    return Proof(ConstantParameters(q, q, one, 1 / q), mu, 4 * q / 3, P, 19 * mu / 20)
+    rate, nu = decay_numbers_A(q)
+    weight = nu * mu / 16
+    P = -7 * weight, 3 * weight, 9 * weight
+    return Proof(ConstantParameters(q, q, one, 1 / q), mu, rate, P, 19 * mu / 20)
 
 
 def theorem_B(p: Any) -> Proof:
     """The parameters of `SharpContinuized`, rate p = sqrt(2 mu/L): V as in A, with w = z."""
     mu, one = p * p / 2, p / p
-    weight = 3 * mu / (3 + 2 * p)  # nu mu
+    rate, nu = decay_numbers_B(p)
     parameters = ConstantParameters(p, p / 2, one, 1 / p + 2 * one / 3)
-    return Proof(parameters, mu, p, (-weight / 2, 0 * one, weight), mu * (4 + p) / 4)
+    P = -nu * mu / 2, 0 * one, nu * mu
+    return Proof(parameters, mu, rate, P, mu * (4 + p) / 4)
 
 
 def dissipation(

@@ -193,6 +193,34 @@ def test_the_exact_mean_is_that_of_the_library(
 # The network
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["kappa=100", "kappa=5", "kappa=100&start=3", "f=paper", "f=huber", "f=quasar",
+     "kappa=30&noise=0.1", "kappa=30&start=2&noise=0.1", "f=logcosh&noise=0.03"],
+)  # fmt: skip
+def test_the_bounds_are_those_of_the_library(visit: Any, address: str) -> None:
+    """kappa = 100 has Theorem A, kappa = 5 has not; with noise there is no curve of whole runs."""
+    times, delta = [0.5, 7.0, 90.0], 0.01
+    script = """
+        const { lyapunov, constants } = window.explorer;
+        const c = constants();
+        return [c, arguments[0].map((t) => lyapunov.bound(c, t, 0.7, 2)),
+            arguments[0].map((t) => lyapunov.pathBound(c, t, 0.7, 2, arguments[1]))];
+    """
+    c, bounds, whole = visit(address).execute_script(script, times, delta)
+    start = math.inf if c["start"] is None else float(c["start"])  # infinity is no JSON
+    method = cz.Continuized(c["L"], c["mu"], start, tau=c["tau"])
+    p = cz.Problem(
+        lambda x: 0.35 * x @ x, lambda x: 0.7 * x, L=c["L"], mu=c["mu"],
+        x_star=np.zeros(2),
+    )  # fmt: skip
+    x0 = np.array([math.sqrt(2.0), 0.0])
+    sigma2 = 2.0 * c["noise"] ** 2
+    expected = cz.theory.bound(method, p, x0, t=times, sigma2=sigma2)
+    np.testing.assert_allclose(bounds, expected, rtol=1e-12)
+    np.testing.assert_allclose(whole, cz.theory.path_bound(method, p, x0, times, delta), rtol=1e-12)
+
+
 @pytest.mark.parametrize("name", ["path:7", "cycle:6", "star:9", "grid:3x3"])
 def test_the_constants_of_graphs(visit: Any, name: str) -> None:
     graph = Graph.of(name)

@@ -7,8 +7,10 @@ import pytest
 
 from continuized import theory
 from continuized.network import A2CiD2, Gossip, Graph
+from continuized.network.analysis import exchange_rates, gain
 from continuized.network.gossip import Constants
 from continuized.network.learning import model as model_module
+from continuized.network.learning.learning_node import LearningNode
 from continuized.network.learning.model import LearningModel
 from continuized.network.learning.step_clock import StepClock
 from continuized.network.protocol.node_model import GossipModel
@@ -66,6 +68,37 @@ def test_the_transfer_of_a_model_that_diverges_is_refused_before_it_is_paid() ->
     assert one.x.tolist() == [np.float32(3e38), 0.0]
 
 
+def test_what_an_optimiser_did_is_added_and_x_given_back() -> None:
+    node = LearningModel(np.array([1.0, 2.0, 0.0]), Constants(0.1, 0.5, 2.0), 2)
+    node.D[:] = 5.0
+    new, old = np.array([1.5, 1.0]), np.array([0.5, 2.0])  # x has moved on since `old`
+    node.add(new, old)
+    assert node.x.tolist() == [2.0, 1.0, 0.0]
+    assert old.tolist() == [2.0, 1.0]
+    assert node.D.tolist() == [5.0, 5.0]
+
+
+def test_one_that_fell_back_pays_plainly() -> None:
+    node = LearningModel(np.array([1.0, 0.0]), Constants(0.1, 0.5, 2.0), 1)
+    node.D[:] = 2.0
+    node.fall_back()
+    assert node.x.tolist() == [2.0, 0.0]
+    assert node.pay(np.array([0.0, 0.0])).tolist() == [2.0, 0.5]
+    assert node.D.tolist() == [0.0]
+
+
+def test_the_flow_goes_in_steps_at_the_rate_of_the_theorem() -> None:
+    node, membership = make_node(CYCLE, 0, np.ones(1), A2CiD2())
+    node.clock.count_step(0.0)
+    node.clock.count_step(2.0)
+    node.resume(2)
+    node.model.D[:] = 1.0
+    node._mix(3.0)  # half a step
+    eta = membership.constants().theta
+    assert node.model.D[0] == pytest.approx(np.exp(-2.0 * eta * 0.5), rel=1e-13)
+    assert node.model.x[0] + 0.5 * node.model.D[0] == pytest.approx(1.5, rel=1e-13)
+
+
 def test_time_goes_in_steps_and_waits_for_the_next() -> None:
     clock = StepClock()
     for now in (0.0, 0.5, 1.0):
@@ -107,9 +140,9 @@ def test_without_gradients_it_is_the_gossip_of_the_theorem(accelerated: bool) ->
     assert exact[False] > 4.0 * exact[True]
 
 
-@pytest.mark.parametrize(("dtype", "steps"), [(np.float64, 500), (np.float32, 500)])
-def test_the_middle_is_moved_by_the_programs_alone(dtype: type, steps: int) -> None:
-    check_middle(dtype, steps)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_middle_is_moved_by_the_programs_alone(dtype: type) -> None:
+    check_middle(dtype, 250)
 
 
 @pytest.mark.slow
@@ -158,6 +191,30 @@ def test_the_flow_is_slowed_where_exchanges_do_not_take_place() -> None:
         realised = node.counts.exchanges / 300.0  # one a step was asked for
         assert realised < 0.5
         assert node.share == pytest.approx(realised, abs=0.15)
+
+
+@pytest.mark.slow
+def test_slow_links_cost_exchanges_and_not_stability(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With messages of half a step on a path of 16, the flow that was made for the rate asked for
+    would diverge: the gain of `network.analysis` is above 1 with it, and below with ours."""
+    graph, method = Graph.of("path:16"), A2CiD2()
+    rate, constants = method.edge_rate(graph), method.constants(graph)
+    for steps in (0.1, 0.5, 2.0, 8.0):
+        rates = exchange_rates(graph, steps * rate)
+        slowed = constants._replace(theta=float(rates.sum()) * constants.theta / rate)
+        assert gain(graph, slowed, steps * rate, rates) < 0.85
+    rates = exchange_rates(graph, 0.5 * rate)
+    asked = constants._replace(theta=constants.theta / rate)
+    assert gain(graph, asked, 0.5 * rate, rates) > 1.2
+    ends = []
+    for slowed_down in (True, False):
+        if not slowed_down:
+            monkeypatch.setattr(LearningNode, "share", 1.0)
+        work = make_clockwork(graph, np.arange(16.0)[:, None], method, delay=0.5)
+        work.run(600.0)
+        ends.append(np.ptp([node.model.x[0] for node in work.nodes.values()]))
+    assert ends[0] < 0.1
+    assert ends[1] > 10.0
 
 
 def test_no_exchange_begins_after_the_end() -> None:

@@ -32,16 +32,10 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 seed = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
                     help="The seed of all random numbers.")  # fmt: skip
-
-
-def run_options() -> Callable[[Any], Any]:
-    """Make --address and --log, of runs on networks."""
-    return combine_options(
-        click.option("--address", help="Of a running Ray cluster, such as 10.0.0.5:6379, for "
-                     "--transport ray.  [default: one of this machine, for the run]"),
-        click.option("--log", "log_file", type=FILE,
-                     help="Add what happens to this file, as lines of JSON."),
-    )  # fmt: skip
+address = click.option("--address", help="Of a running Ray cluster, such as 10.0.0.5:6379, for "
+                       "--transport ray.  [default: one of this machine, for the run]")  # fmt: skip
+log_file = click.option("--log", "log_file", type=FILE,
+                        help="Add what happens to this file, as lines of JSON.")  # fmt: skip
 
 
 def check_address(address: str | None, transport: str) -> None:
@@ -91,11 +85,16 @@ def tell_dead(graph: Graph, runs: Sequence[tuple[str, Sequence[Any]]]) -> list[s
     """Say who died, where nodes have names: the method and the deaths of each run are given."""
     said = []
     for method, deaths in runs if graph.labels is not None else ():
-        names = [str(name) for name in list_names(graph, (death[1] for death in deaths))]
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        names = list_names(graph, (death[1] for death in deaths))
         if names:
-            said.append(f"In the {method} run died: {', '.join(names[:MOST_NAMED])}{more}.")
-    return list(dict.fromkeys(said))
+            said.append(f"In the {method} run died: {join_names(names)}.")
+    return said
+
+
+def join_names(names: Sequence[Any]) -> str:
+    """Write names in a row, the first few of many."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(map(str, names[:MOST_NAMED])) + more
 
 
 def space_deaths(nodes: list[int], last: float) -> list[tuple[float, int]]:

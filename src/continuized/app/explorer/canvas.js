@@ -1,6 +1,15 @@
 // Drawing: colours of the theme, canvases that are sharp on every screen, axes, contours.
 
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// To ask for a colour takes as long as to draw a line, and colours change with the theme only.
+const colours = new Map();
+function css(name) {
+  const key = `${document.documentElement.dataset.theme} ${name}`;
+  if (!colours.has(key)) {
+    const style = getComputedStyle(document.documentElement);
+    colours.set(key, style.getPropertyValue(name).trim());
+  }
+  return colours.get(key);
+}
 
 /** The 2D context of a canvas, with CSS pixels as units, cleared; and its size. */
 function open(canvas) {

@@ -126,17 +126,35 @@ class Path {
   }
 }
 
-/** phi_t of the theorem, and its bound phi_0 / A_t of E f(x_t) - f* without noise. */
+/** phi_t of the theorem, and what follows from it: bounds of E f(x_t) - f*, and of whole runs. */
 const lyapunov = {
   phi(c, t, excess, distance2) {
     const A = log_A(t, c.L, c.mu, c.start, c.tau);
     const B = log_B(t, c.L, c.mu, c.start, c.tau);
     return (A === -Infinity ? 0 : Math.exp(A) * excess) + Math.exp(B) * distance2;
   },
+  /** Theorem 3, and with noise of this standard deviation in each of the two entries Theorem 6. */
   bound(c, t, excess, distance2) {
-    return this.phi(c, 0, excess, distance2) * Math.exp(-log_A(t, c.L, c.mu, c.start, c.tau));
+    const own = [c.L, c.mu, c.start, c.tau];
+    const first = this.phi(c, 0, excess, distance2) * Math.exp(-log_A(t, ...own));
+    if (c.noise === 0) return first;
+    return first + ((2 * c.noise * c.noise) / c.L) * Math.exp(log_mean_A(t, ...own));
+  },
+  /** What a whole run stays below with probability 1 - delta, without noise: by phi, and where
+   * Theorem A holds by its V as well; as `cz.theory.path_bound`. */
+  pathBound(c, t, excess, distance2, delta) {
+    const paper = Math.log(this.bound({ ...c, noise: 0 }, t, excess, distance2));
+    if (!hasTheoremA(c) || !(excess > 0)) return Math.exp(paper) / delta;
+    const [rho, nu] = decay_numbers_A(2 * omega(c.L, c.mu));
+    const start = excess + 0.5 * nu * c.mu * distance2;
+    const sharper = Math.log(start) - Math.log1p(-nu) - rho * t;
+    return Math.exp(log_harmonic_mean(sharper, paper)) / delta;
   },
 };
+
+const ROUNDING = 1e-12;
+const hasTheoremA = (c) =>
+  c.mu > 0 && c.start === Infinity && c.tau === 1 && THEOREMS.A * c.mu * (1 - ROUNDING) <= c.L;
 
 /** E (x - x*)^2 along one eigenvector of a quadratic, exact but for the steps of Runge and Kutta,
  * relatively about 1e-7; noise: the variance of one entry of a gradient. */

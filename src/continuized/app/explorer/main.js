@@ -185,4 +185,7 @@ readAddress();
 plane.t = Math.min(4000, Math.max(0, state.t));
 listen();
 changed({ network: state.tab === "network" });
-window.explorer = { FORMULAS, state, plane, net, many, pythonCode, planeTable, exactSecondMoment, graphConstants };
+window.explorer = {
+  FORMULAS, state, plane, net, many, lyapunov, constants, drawPlane, pythonCode, planeTable,
+  exactSecondMoment, graphConstants,
+};

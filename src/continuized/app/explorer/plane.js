@@ -8,7 +8,7 @@ const METHODS = {
 };
 const PATH_DELTA = 0.01; // a run crosses the path bound with this probability at most
 
-const plane = { paths: [], t: 0, playing: false, last: 0, frames: 0, background: null };
+const plane = { paths: [], t: 0, playing: false, last: 0, frames: 0, background: null, bounds: null };
 
 const currentFunction = () => {
   const { value, gradient } = FUNCTIONS[state.f];
@@ -152,6 +152,38 @@ function drawAxis() {
   pen.fillText("events", 4, 16);
 }
 
+/** f - f* and phi of a path up to now, at evenly spaced times, which are kept from frame to frame. */
+function curveUntil({ path }, right, steps, lowest, c) {
+  const step = right / steps;
+  if (path.curve?.step !== step) path.curve = { step, points: [], least: Infinity };
+  const { curve } = path;
+  const at = (t) => {
+    const now = path.at(t);
+    const excess = now.f - lowest;
+    const far = distance2(now.z, FUNCTIONS[state.f].minimiser);
+    return { t, excess, phi: lyapunov.phi(c, t, excess, far) };
+  };
+  while (curve.points.length * step <= plane.t) {
+    const next = at(curve.points.length * step);
+    curve.points.push(next);
+    if (next.excess > 1e-16) curve.least = Math.min(curve.least, next.excess);
+  }
+  const seen = curve.points.slice(0, Math.floor(plane.t / step + 1e-9) + 1);
+  return [...seen, at(plane.t)];
+}
+
+/** The bounds of the mean and of whole runs on a grid of times, made once for the constants. */
+function boundsUntil(c, right, start, first) {
+  const key = JSON.stringify([state.f, state.kappa, c, right, start]);
+  if (plane.bounds?.key === key) return plane.bounds;
+  const far = distance2(start, FUNCTIONS[state.f].minimiser);
+  const grid = Array.from({ length: 300 }, (_, i) => (right * (i + 0.5)) / 300);
+  const mean = grid.map((t) => lyapunov.bound(c, t, first, far));
+  const whole = c.noise > 0 ? null : grid.map((t) => lyapunov.pathBound(c, t, first, far, PATH_DELTA));
+  plane.bounds = { key, grid, mean, whole };
+  return plane.bounds;
+}
+
 function drawCurve() {
   const view = open($("curve"));
   const { pen } = view;
@@ -159,46 +191,41 @@ function drawCurve() {
   const lowest = minimum();
   const right = Math.max(40, 20 * Math.ceil((plane.t * 1.15) / 20));
   const steps = Math.max(200, Math.min(600, view.width));
-  const times = Array.from({ length: steps + 1 }, (_, i) => (plane.t * i) / steps);
-  const curves = plane.paths.map((m) => ({
-    ...m,
-    values: times.map((t) => [t, m.path.at(t).f - lowest]),
-  }));
-  const all = curves.flatMap((curve) => curve.values.map(([, v]) => v)).filter((v) => v > 1e-16);
+  const curves = plane.paths.map((m) => ({ ...m, values: curveUntil(m, right, steps, lowest, c) }));
   const start = startPoint();
   const first = currentFunction().value(...start) - lowest;
-  const top = Math.ceil(Math.log10(Math.max(first, ...all.slice(-1), 1e-8) * 3));
-  const bottom = Math.max(-16, Math.min(top - 4, Math.floor(Math.log10(Math.min(first, ...all)))));
+  const least = Math.min(first, ...curves.map(({ path }) => path.curve.least));
+  const last = curves.length ? curves.at(-1).values.at(-1).excess : first;
+  const top = Math.ceil(Math.log10(Math.max(first, last, 1e-8) * 3));
+  const bottom = Math.max(-16, Math.min(top - 4, Math.floor(Math.log10(least))));
   const axes = logAxes(view, {
     right, top, bottom, xLabel: "time, or gradients", yLabel: "f(x) − f*",
   });
   const names = [];
   axes.clip();
   const shown = plane.paths.find((m) => m.path.method === "continuized");
-  if (shown && covered(c) && c.noise === 0) {
-    const far = distance2(start, FUNCTIONS[state.f].minimiser);
-    const grid = Array.from({ length: 300 }, (_, i) => (right * (i + 0.5)) / 300);
-    const bound = (t) => lyapunov.bound(c, t, first, far);
-    const draw = (name, value, look) => {
-      line(pen, grid.map((t) => [axes.x(t), axes.y(value(t))]), look.colour, look);
+  if (shown && covered(c)) {
+    const { grid, mean, whole } = boundsUntil(c, right, start, first);
+    const draw = (name, values, look) => {
+      line(pen, grid.map((t, i) => [axes.x(t), axes.y(values[i])]), look.colour, look);
       names.push({ name, ...look });
     };
-    draw("bound of the mean", bound, { colour: css("--bound"), dash: [8, 4], width: 1.8 });
-    draw("99 % of runs stay below", (t) => bound(t) / PATH_DELTA, {
-      colour: css("--bound"), dash: [2, 4], width: 1.4,
+    draw(c.noise > 0 ? "bound of the mean, with noise" : "bound of the mean", mean, {
+      colour: css("--bound"), dash: [8, 4], width: 1.8,
     });
+    if (whole) {
+      draw("99 % of runs stay below", whole, { colour: css("--bound"), dash: [2, 4], width: 1.4 });
+    }
   }
   if (shown) {
-    const phi = times.filter((t) => t > 0).map((t) => {
-      const now = shown.path.at(t);
-      const value = lyapunov.phi(c, t, now.f - lowest, distance2(now.z, FUNCTIONS[state.f].minimiser));
-      return [axes.x(t), axes.y(value)];
-    });
+    const values = curves.find(({ path }) => path === shown.path).values;
+    const phi = values.filter(({ t }) => t > 0).map(({ t, phi }) => [axes.x(t), axes.y(phi)]);
     line(pen, phi, css("--z"), { width: 1, dash: [4, 2] });
     names.push({ name: "φₜ", colour: css("--z"), dash: [4, 2], width: 1 });
   }
   for (const { label, colour, dash, values } of curves) {
-    line(pen, values.map(([t, v]) => [axes.x(t), axes.y(v)]), css(colour), { width: 1.8, dash });
+    const points = values.map(({ t, excess }) => [axes.x(t), axes.y(excess)]);
+    line(pen, points, css(colour), { width: 1.8, dash });
     names.push({ name: label, colour: css(colour), dash, width: 1.8 });
   }
   pen.restore();

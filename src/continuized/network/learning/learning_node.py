@@ -54,7 +54,6 @@ class LearningNode(Node):
     ) -> None:
         self.clock = StepClock(steps)
         self.ledger = ledger
-        self.fell_back = False  # before it finished
         self.silent: set[int] = set()
         self.answer_seconds = 0.0  # that answers took to come, all together
         self.squared_distances = 0.0  # of the exchanges that it began
@@ -79,7 +78,9 @@ class LearningNode(Node):
     def share(self) -> float:
         """The share of the exchanges it was to begin that took place, lately.
 
-        The flow is slowed down by it: eta is in proportion to the rate of exchanges.
+        The flow is slowed down by it, for eta is in proportion to the rate of exchanges.  So slow
+        links cost exchanges, and not stability: an exchange keeps both ends for as long as it
+        takes, and eta times that time stays bounded (`docs/learning.md`).
         """
         return min(1.0, self._begun / self._asked)
 
@@ -125,10 +126,6 @@ class LearningNode(Node):
         self.clock.stop()
         self._finished, self._next_t = True, math.inf
         self.model.fall_back()
-
-    def fall_back(self, now: float) -> None:
-        self.fell_back = True
-        super().fall_back(now)
 
     def drop(self, peer: int) -> None:
         """Forget a neighbour that died or left; its share of ticks goes with it."""

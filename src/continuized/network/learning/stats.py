@@ -22,8 +22,8 @@ class GossipStats:
     |x_i - x_j| over an edge, the root of its mean square, of exchanges that it began.
     sent_bytes, received_bytes: on its links.  dead, left: ranks that died, and that said goodbye.
     cut_off: ranks that are there and out of reach.  silent: neighbours that do not answer now.
-    plain: whether it goes on as plain gossip.  strangers: connections that were ended, for nothing
-    of this run came over them.
+    share: of the exchanges it was to begin, those that took place, lately; its flow is slowed down
+    by it.  strangers: connections that were ended, for nothing of this run came over them.
     """
 
     __repr__ = show_lines
@@ -45,7 +45,7 @@ class GossipStats:
     left: tuple[int, ...]
     cut_off: tuple[int, ...]
     silent: tuple[int, ...]
-    plain: bool
+    share: float
     strangers: int
 
 
@@ -76,6 +76,6 @@ def read_stats(background: BackgroundNode, first_step: int) -> GossipStats:
             left=tuple(membership.left),
             cut_off=tuple(membership.cut_off()),
             silent=tuple(sorted(node.silent)),
-            plain=node.fell_back,
+            share=node.share,
             strangers=background.strangers,
         )

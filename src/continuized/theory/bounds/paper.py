@@ -21,6 +21,7 @@ import numpy as np
 from continuized.problems.base import Array, Problem
 from continuized.process import parameters
 from continuized.process.methods import Continuized, GradientDescent, Method, Nesterov
+from continuized.process.parameters import omega
 from continuized.theory.checks import check_any_method, excess, name_of, squared_distance
 
 T = TypeVar("T")
@@ -97,7 +98,7 @@ def continuized_bound(
         log_phi = log_phi_0(same, distance, excess)
         # Started at the minimiser, the first term is 0, even at t = 0 where A_0 may be 0 too.
         first = log_phi - log_A(same, t) if log_phi > -math.inf else np.full(t.shape, -math.inf)
-        noise = partial(log_mean_A, method, t)
+        noise = partial(_each, lambda s: log_mean_A(s, *method.parameters), t)
     else:
         assert k is not None
         first = np.full(k.shape, log_phi_0(method, distance, excess) + log_scale(method))
@@ -134,31 +135,28 @@ def log_power(r: float, k: Array) -> Array:
     return k * math.log1p(-r)
 
 
-def log_mean_A(method: Continuized, t: Array) -> Array:
+def log_mean_A(t: float, L: float, mu: float, start: float, tau: float = 1.0) -> float:
     """log of int_0^t A_s ds / A_t.  At start = inf, of its limit sqrt(L/mu) / tau (Theorem 6.2)."""
-    L, mu, start, tau = method.parameters
     if mu > 0.0 and start == math.inf:
-        return np.zeros(t.shape)[()] - math.log(tau * 2.0 * parameters.omega(L, mu))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if mu == 0.0:
-            end = t + start
-            ratio = np.where(end > 0.0, start / end, 0.0)
-            third: Array = np.log(t) + np.log((1.0 + ratio + ratio * ratio) / 3.0)
-            return third
-        w = tau * parameters.omega(L, mu)
-        mean = _mean_sinh2(w * start, w * (t + start), w * t)
-        return np.log(np.where(t > 0.0, mean, 0.0)) - math.log(w)
+        return -math.log(tau * 2.0 * omega(L, mu))
+    if t == 0.0:
+        return -math.inf
+    if mu == 0.0:
+        ratio = start / (t + start)
+        return math.log(t) + math.log((1.0 + ratio + ratio * ratio) / 3.0)
+    w = tau * omega(L, mu)
+    return log_of(mean_sinh2(w * start, w * (t + start), w * t)) - math.log(w)
 
 
-def _mean_sinh2(u: float, v: Array, d: Array) -> Array:
-    """int_u^v sinh^2 / sinh^2 v, with d = v - u.
+def mean_sinh2(u: float, v: float, d: float) -> float:
+    """int_u^v sinh^2 / sinh^2 v, with d = v - u > 0.
 
     In sinh^2((u+v)/2) sinh d / sinh^2 v the exponents cancel exactly: (u+v) + d = 2v.
     Ratios are taken first, and the rest as a logarithm: v^2 and d^3 may underflow.
     """
-    half = np.expm1(-(u + v)) / np.expm1(-2.0 * v)  # sinh((u+v)/2) / sinh v, but for exponents
-    rest = log_sinh_minus(d) - 2.0 * v - 2.0 * np.log(-np.expm1(-2.0 * v))  # -inf at large v
-    return np.asarray(0.5 * half**2 * -np.expm1(-2.0 * d) + 2.0 * np.exp(rest))
+    half = math.expm1(-(u + v)) / math.expm1(-2.0 * v)  # sinh((u+v)/2) / sinh v, but for exponents
+    rest = log_sinh_minus(d) - 2.0 * v - 2.0 * math.log(-math.expm1(-2.0 * v))
+    return -0.5 * half * half * math.expm1(-2.0 * d) + 2.0 * math.exp(rest)
 
 
 def log_mean_weight(method: Continuized, k: Array) -> Array:
@@ -192,7 +190,8 @@ def _log_mean_hyperbolic(n: Array, q: float, v: float) -> Array:
     """
     m, h = -0.5 * n * math.log1p(-q * q), n * math.atanh(q)
     log_n = np.log(n)
-    sine = _log_sum(log_expm1(m) + log_sinh(h), log_sinh_minus(h), log_n + log_atanh_minus(q))
+    rest = _each(log_sinh_minus, h)
+    sine = _log_sum(log_expm1(m) + log_sinh(h), rest, log_n + log_atanh_minus(q))
     cosine = _log_sum(log_expm1(m) + log_cosh(h), math.log(2.0) + 2.0 * log_sinh(0.5 * h))
     half = np.asarray(0.5 * v)
     total = _log_sum(
@@ -222,18 +221,18 @@ def log_cosh(x: Array) -> Array:
     return x + np.log1p(np.exp(-2.0 * x)) - math.log(2.0)
 
 
-def log_sinh_minus(x: Array) -> Array:
+def log_sinh_minus(x: float) -> float:
     """log(sinh x - x), x >= 0: the series x^3/3! + x^5/5! + ... where they cancel."""
-    x = np.asarray(x, dtype=np.float64)
-    small = np.minimum(x, 1.0)
-    total, term = np.ones_like(small), np.ones_like(small)
-    for n in range(2, 11):
-        term = term * small * small / (2 * n * (2 * n + 1))
+    if x == 0.0:
+        return -math.inf
+    if x >= 1.0:
+        return x + math.log1p(-math.exp(-2.0 * x) - 2.0 * x * math.exp(-x)) - math.log(2.0)
+    total, term, n = 1.0, 1.0, 2.0
+    while n < 11.0:
+        term = term * x * x / (2.0 * n * (2.0 * n + 1.0))
         total = total + term
-    large = np.maximum(x, 1.0)
-    near = 3.0 * np.log(small) - math.log(6.0) + np.log(total)
-    far = large + np.log1p(-np.exp(-2.0 * large) - 2.0 * large * np.exp(-large)) - math.log(2.0)
-    return np.where(x < 1.0, near, far)[()]
+        n = n + 1.0
+    return 3.0 * math.log(x) - math.log(6.0) + math.log(total)
 
 
 def log_atanh_minus(q: float) -> float:

@@ -45,6 +45,11 @@ LEAST_A, LEAST_B = 7.04, 6.5  # of L / mu
 CONSTANT = 3.0  # of both theorems, at a time
 
 
+def log_harmonic_mean(a: float, b: float) -> float:
+    """Return the log of 2 / (e^-a + e^-b)."""
+    return math.log(2.0) + min(a, b) - math.log1p(math.exp(-abs(a - b)))
+
+
 class SharpBound(NamedTuple):
     """A bound, the theorem that gives it, and its exponent, each in the shape of t or k.
 
@@ -271,5 +276,5 @@ def path_bound(
     if own is not None:
         curve = log_decay(own.log_of_path, own.rho, query)
         if isinstance(method, Continuized) and own.V_0 > 0.0:
-            curve = math.log(2.0) - np.logaddexp(-curve, -paper)
+            curve = np.vectorize(log_harmonic_mean, otypes=[float])(curve, paper)
     return np.asarray(np.exp(curve - math.log(delta)))[()]
