@@ -101,6 +101,8 @@ def coverage(session: nox.Session) -> None:
 @nox.session(python=OLDEST, default=False)
 def lowest(session: nox.Session) -> None:
     """The tests of the README's command, with the lowest versions that pyproject.toml admits."""
+    if not session.virtualenv.is_sandboxed:
+        session.error("the lowest versions need an environment of their own: leave --no-venv out")
     versions = os.path.join(session.create_tmp(), "lowest.txt")
     python(session, "tools/lowest_versions.py", "--extra", "test", "--out", versions)
     session.install("-c", versions, ".[test]")
@@ -114,7 +116,7 @@ def lowest(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Ruff."""
+    """Run the linter."""
     prepare(session, "ruff")
     python(session, "-m", "ruff", "check", ".")
     python(session, "-m", "ruff", "format", "--check", ".")
@@ -122,7 +124,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Mypy."""
+    """Check the types."""
     prepare(session, ".[all]", *group("dev"))
     python(session, "-m", "mypy")
 
@@ -165,7 +167,8 @@ def package(session: nox.Session) -> None:
 def release(session: nox.Session) -> None:
     """The archives as they are published, in dist/: also checked by the tools of others."""
     prepare(session, *group("release"))
-    python(session, "tools/check_package.py", "--sdist", "--release", "dist", *session.posargs)
+    options = "--sdist", "--readme", "--release", "dist"
+    python(session, "tools/check_package.py", *options, *session.posargs)
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def counted(name: str) -> tuple[Contest, Panel]:
     entries, curves = [], []
     for method in ("accelerated", "plain"):
         runs = [
-            network.simulate(graph, start(graph), method, tol=TOL, rng=seed)
+            network.simulate(graph, start(graph), method=method, tol=TOL, rng=seed)
             for seed in range(SEEDS)
         ]
         median = float(np.median([r.messages for r in runs]))

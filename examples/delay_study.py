@@ -103,7 +103,9 @@ def measure_rate(
     rates = []
     for seed in np.random.SeedSequence(rng).spawn(runs):
         values = np.random.default_rng(seed).normal(size=graph.nodes)
-        r = network.simulate(graph, values, method, tol=1e-28, until=until, rng=seed, faults=faults)
+        r = network.simulate(
+            graph, values, method=method, tol=1e-28, until=until, rng=seed, faults=faults
+        )
         rates.append(r.rate_measured)
     return float(np.median(rates))
 

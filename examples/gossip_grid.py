@@ -20,7 +20,7 @@ values = np.zeros((SIDE, SIDE))
 values[:, : SIDE // 2] = 1.0  # on the left 1, on the right 0: they should agree on 1/2
 limits = {"tol": 1e-8, "until": END, "snapshots": TIMES, "rng": 0}
 found = {
-    name: network.simulate(graph, values.ravel(), name, **limits)
+    name: network.simulate(graph, values.ravel(), method=name, **limits)
     for name in ("plain", "accelerated")
 }
 

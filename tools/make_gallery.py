@@ -21,7 +21,7 @@ from continuized.support import files
 ROOT = Path(__file__).parents[1]
 # These make no picture, but certified_rate and digits_torch, which take minutes: see
 # docs/certificates.md and docs/adapters/torch.md.
-APART = {"certified_rate", "delay_study", "digits_torch", "stale_gradients"}
+APART = {"certified_rate", "delay_study", "digits_torch", "learn_digits", "stale_gradients"}
 SECONDS = 300.0
 
 

@@ -53,7 +53,7 @@ def show_messages(graphs: tuple[str, ...], in_order: bool) -> None:
             o = parts(g, loss, in_order)
             print(f"  {spec}, {loss}, L/mu {o.L / o.mu:.0f}")
             for method in ("dual", "plain-dual", "dadao"):
-                r = network.minimize(g, o, method, rng=0)
+                r = network.minimize(g, o, method=method, rng=0)
                 more = " " if r.reached else ">"
                 print(
                     f"    {method:12}{more}{r.messages:9,} exchanges{more}{r.gradients:9,} local"
@@ -92,7 +92,7 @@ def show_pace(rounds: int) -> None:
             for faults in engines * (rounds + 1):  # the first ones compile
                 started = time.perf_counter()
                 how = {"tol": 0.0, "events": events, "rng": 0, "record": 1}
-                network.minimize(g, o, method, faults=faults, **how)
+                network.minimize(g, o, method=method, faults=faults, **how)
                 best[faults] = min(best[faults], time.perf_counter() - started)
             at_once, messages = (events / best[faults] for faults in engines)
             print(f"  {loss:9}{method:8}{at_once:12,.0f} at once{messages:12,.0f} by messages")
@@ -123,7 +123,7 @@ def _exchanges(
     faults: network.Faults | None, seeds: int,
 ) -> float:  # fmt: skip
     """The median; infinite where a run does not get there."""
-    runs = [network.minimize(g, o, method, rng=seed, faults=faults) for seed in range(seeds)]
+    runs = [network.minimize(g, o, method=method, rng=seed, faults=faults) for seed in range(seeds)]
     return float(np.median([r.messages if r.reached else np.inf for r in runs]))
 
 

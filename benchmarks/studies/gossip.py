@@ -57,7 +57,7 @@ def messages(quick: bool) -> None:
         counts = {
             name: np.array(
                 [
-                    network.simulate(graph, start(graph), method, rng=s, tol=TOL).messages
+                    network.simulate(graph, start(graph), method=method, rng=s, tol=TOL).messages
                     for s in range(seeds)
                 ]
             )
@@ -124,14 +124,14 @@ def many_runs(
     errors, slopes = [], []
     for seed in range(runs):
         errors.append(squared_errors(graph, method, times, seed))
-        r = network.simulate(graph, start(graph), method, tol=TOL, rng=seed)
+        r = network.simulate(graph, start(graph), method=method, tol=TOL, rng=seed)
         slopes.append(r.rate_measured)
     both = np.array(errors)
     return both[:, : len(early)], both[:, len(early) :], slopes
 
 
 def squared_errors(graph: Graph, method: Gossip, times: list[float], seed: int) -> np.ndarray:
-    r = network.simulate(graph, start(graph), method, tol=0.0, until=max(times), rng=seed,
+    r = network.simulate(graph, start(graph), method=method, tol=0.0, until=max(times), rng=seed,
                          snapshots=times)  # fmt: skip
     x = np.array([r.snapshots[t] for t in times])
     return np.asarray(((x - 1.0 / graph.nodes) ** 2).sum(axis=1))
@@ -159,7 +159,7 @@ def speed(quick: bool) -> None:
         for label, faults in (("exchanges at once", None), ("message by message", Faults())):
             count = events if faults is None else events // 10
             best = max(
-                network.simulate(graph, start(graph), method, tol=0.0, events=count, rng=s,
+                network.simulate(graph, start(graph), method=method, tol=0.0, events=count, rng=s,
                                  faults=faults).events_per_s
                 for s in range(3 if quick else 5)
             )  # fmt: skip
@@ -175,7 +175,7 @@ def transports(quick: bool) -> None:
         if transport == "ray" and importlib.util.find_spec("ray") is None:
             print("  ray is not installed")
             continue
-        r = network.run(graph, start(graph), transport, tol=1e-30, seconds=seconds, rng=0,
+        r = network.run(graph, start(graph), transport=transport, tol=1e-30, seconds=seconds, rng=0,
                         log=False)  # fmt: skip
         frames = FRAMES * r.events_per_s
         print(

@@ -125,7 +125,9 @@ def one(spec: str) -> None:
         row[f"rate {name}"], row[name] = rate * n, None
         limit = None if math.log(1.0 / TOL) / rate < MOST_EXCHANGES else 10 * n
         tracemalloc.start()
-        r = network.simulate(graph, start(graph), method, tol=TOL, rng=0, record=0, events=limit)
+        r = network.simulate(
+            graph, start(graph), method=method, tol=TOL, rng=0, record=0, events=limit
+        )
         row["bytes"] = tracemalloc.get_traced_memory()[1] / n
         tracemalloc.stop()
         row["speed"] = r.events_per_s
@@ -145,7 +147,7 @@ def show_times(specs: list[str]) -> None:
         delay = 0.5 * network.delay_limit(graph)
         faults = Faults(delay=delay, loss=0.01)
         for name, method in METHODS.items():
-            r = network.simulate(graph, start(graph), method, tol=TOL, rng=0, faults=faults)
+            r = network.simulate(graph, start(graph), method=method, tol=TOL, rng=0, faults=faults)
             seconds = r.t * LATENCY / delay
             print(
                 f"  {spec:18}{name:12}{seconds:>9.1f} s   {r.messages / graph.nodes:>8.1f} "

@@ -82,7 +82,7 @@ class Vector(torch.nn.Module):
 def exchange_only(size: int, seconds: float, rank: int, world: int, tell: Tell) -> None:
     model = Vector(size)
     # Steps are rare, and in each of them more is asked for than there is time for.
-    gossip = AsyncGossip(model, "cycle", communications=200.0, rng=rank, timeout=30.0)
+    gossip = AsyncGossip(model, "cycle", communications=500.0, rng=rank, timeout=30.0)
     for _ in range(2):
         gossip.step()
         time.sleep(0.1)
@@ -90,7 +90,7 @@ def exchange_only(size: int, seconds: float, rank: int, world: int, tell: Tell) 
     before, began, used = gossip.stats, time.perf_counter(), time.process_time()
     while time.perf_counter() < began + seconds:
         gossip.step()
-        time.sleep(0.1)
+        time.sleep(0.5)
     after, took = gossip.stats, time.perf_counter() - began
     used = time.process_time() - used
     gossip.finish()
@@ -264,9 +264,11 @@ def train(
     method: str, seed: int, by_label: bool, steps: int, rank: int, world: int, tell: Tell
 ) -> None:
     trainer = Trainer(method, seed, rank, world, by_label)
-    for _ in range(steps):
+    for k in range(steps):
         trainer.step()
         time.sleep(0.002)  # so that workers which share a core take turns
+        if k % 20 == 19:  # none ends long before the others, who would draw the mean their way
+            dist.barrier()
     realised = float("nan") if trainer.gossip is None else trainer.gossip.stats.realised
     before = trainer.accuracy()
     if trainer.gossip is not None:

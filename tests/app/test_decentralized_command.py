@@ -12,13 +12,14 @@ from click.testing import CliRunner, Result
 
 from continuized.app.cli import main
 from continuized.network import Dual, split
-from continuized.network.optimisation.dual import DualModel
 from continuized.network.runtime.run import run as run_nodes
+from continuized.network.simulation.node_models.single_node import SingleNode
 from continuized.problems import LeastSquares, LogisticRegression
 
 REPORT = {
     "graph", "nodes", "edges", "rows", "columns", "l2", "L", "mu", "objective", "tol", "results",
     "slow", "slow_node", "slow_tol", "race", "faults", "seed", "data", "loss", "method", "events",
+    "transport", "seconds",
 }  # fmt: skip
 RESULT = {
     "method", "reached", "messages", "gradients", "t", "error", "excess", "consensus",
@@ -170,7 +171,7 @@ def test_the_rule_of_a_real_node() -> None:
     p = LogisticRegression(X, np.sign(X @ [1.0, 2.0] + rng.standard_normal(30)), l2=0.1)
     parts = split(p, 2)
     a, b = (spec.make() for spec in Dual().node_models("path:2", parts))
-    assert isinstance(a, DualModel)
+    assert isinstance(a, SingleNode)
     for _ in range(400):
         for node in (a, b):
             node.mix(1.0)
@@ -183,6 +184,23 @@ def test_the_rule_of_a_real_node() -> None:
         np.testing.assert_allclose(node.answer(), parts.x_star, atol=1e-10)
     a.join(b.answer())  # a neighbour's estimate is no dual variable: it starts from nothing
     assert not np.any(a.state())
+
+
+def test_real_nodes_by_the_command_with_one_killed() -> None:
+    options = "--graph", "complete:4", "--transport", "local", "--kill", 1, "--tol", 1e-6
+    result = run(*options, "--json")
+    report = json.loads(result.stdout)
+    assert (result.exit_code, report["transport"]) == (0, "local")
+    (r,) = report["results"]
+    assert (r["reached"], r["deaths"], r["rate_theory"]) == (True, 1, None)
+    assert r["ledger_error"] < 1e-12
+
+
+@pytest.mark.slow
+def test_real_nodes_of_all_methods_in_the_table() -> None:
+    shown = run("--graph", "cycle:3", "--transport", "local", "--method", "all", "--seconds", 2)
+    assert "real nodes (local)" in shown.stdout
+    assert "a2cid2" in shown.stdout
 
 
 def test_training_on_real_processes() -> None:

@@ -50,7 +50,7 @@ def test_json_is_what_the_simulator_gives():
     values = np.eye(30)[0]
     for result, name in zip(found["results"], ("plain", "accelerated"), strict=True):
         assert set(result) == RESULT
-        outcome = network.simulate("path:30", values, name, rng=3)
+        outcome = network.simulate("path:30", values, method=name, rng=3)
         assert (result["method"], result["messages"]) == (name, outcome.messages)
         assert result["rate_measured"] == outcome.rate_measured
         exact = theory.gossip_rate("path:30", Gossip(accelerated=name == "accelerated"))
@@ -275,7 +275,8 @@ def test_out_holds_pictures_and_their_data(tmp_path: Path):
 def test_pictures_go_from_the_start_to_where_the_quicker_run_agrees(tmp_path: Path, arguments):
     """The scale of colours goes from 0 to 2 means: 0.05 of its half cannot be seen.
 
-    The median distance to the median is at most the standard deviation, up to the dead.
+    The median distance to the median is at most the standard deviation; with two of nine nodes
+    dead it is that of 5 in 7 of the living, at most twice as much by Chebyshev's inequality.
     """
     run("--graph", *arguments, "--out", tmp_path)
     with open(tmp_path / "network.csv", newline="") as file:
@@ -286,7 +287,7 @@ def test_pictures_go_from_the_start_to_where_the_quicker_run_agrees(tmp_path: Pa
         assert not values[f"{name} start"][1:].any()
     lasts = [[column for column in header if column.startswith(name)][-1] for name in ("p", "a")]
     apart = [np.median(np.abs(values[last] - np.median(values[last]))) for last in lasts]
-    assert min(apart) <= 0.06
+    assert min(apart) <= 0.1
 
 
 def test_the_same_command_writes_the_same_files(tmp_path: Path):
@@ -355,7 +356,7 @@ def test_a_run_that_fell_back_is_no_acceleration() -> None:
     )
     runs = []
     for gossip in (Gossip(accelerated=False), Gossip()):
-        outcome = network.simulate(graph, start, gossip, rng=0)
+        outcome = network.simulate(graph, start, method=gossip, rng=0)
         runs.append(output.MethodRun(gossip, outcome, None, gossip.rate(graph)))
     assert "times fewer exchanges" in " ".join(output._sentences(setting, runs))
     fallen = runs[1]._replace(outcome=dataclasses.replace(runs[1].outcome, fell_back=True))

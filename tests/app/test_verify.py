@@ -209,6 +209,22 @@ def test_json_is_one_object(two_checks):
     assert [claim["verdict"] for claim in answer["claims"]] == ["holds", "holds"]
 
 
+def test_without_numba_no_samples_are_drawn_and_a_sentence_says_so(two_checks, monkeypatch):
+    (check, *_) = (check for check in registry.CHECKS if not check.statistical)
+    sampled = check._replace(measure=pytest.fail, statistical=True)
+    monkeypatch.setattr(registry, "CHECKS", [check, sampled])
+    monkeypatch.setattr(registry, "HAS_NUMBA", False)
+    result = CliRunner().invoke(main, ["verify", "--quick"])
+    assert result.exit_code == 0, result.output
+    assert (
+        "1 checks by samples were not made, for without Numba they take too long" in result.stdout
+    )
+    assert "The 1 other claims hold." in result.stdout
+    answer = json.loads(CliRunner().invoke(main, ["verify", "--quick", "--json"]).stdout)
+    assert answer["left_out"].startswith("1 checks by samples were not made")
+    assert len(answer["claims"]) == 1
+
+
 def test_json_stays_json_when_the_measurement_is_nan(two_checks, monkeypatch):
     nan = registry.CHECKS[0]._replace(measure=lambda subject, effort: [Measurement(math.nan, 1.0)])
     monkeypatch.setattr(registry, "CHECKS", [nan])

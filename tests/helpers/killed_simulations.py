@@ -32,7 +32,7 @@ FAULTS = Faults(delay=0.2, loss=0.05, duplication=0.05, skew=0.1, deaths=((9e2, 
 
 def simulate(**how: Any) -> Outcome:
     return network.simulate(
-        GRAPH, VALUES, "plain", rng=9, tol=0.0, until=1100.0 * KILLS * MOST, faults=FAULTS,
+        GRAPH, VALUES, method="plain", rng=9, tol=0.0, until=1100.0 * KILLS * MOST, faults=FAULTS,
         record=50, **how,
     )  # fmt: skip
 

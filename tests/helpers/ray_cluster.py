@@ -56,7 +56,7 @@ def place(folder: Path, transport: Ray) -> list[list[str]]:
         )
         for i in range(3)
     ]
-    assert run(graph, specs, transport, processes=3, speed=100.0, tol=1e-2, rng=0).reached
+    assert run(graph, specs, transport=transport, processes=3, speed=100.0, tol=1e-2, rng=0).reached
     return [Path(folder, str(i)).read_text().split() for i in range(3)]
 
 
@@ -113,8 +113,9 @@ def main(folder: Path) -> None:
     began, code = time.monotonic(), None
     try:
         run(
-            GRAPH, values, Ray(scheduling_strategy=near), processes=3, speed=30.0, tol=1e-300,
-            restarts=1, seconds=60.0, rng=0, log_file=log, checkpoint=folder / "run", every=2.0,
+            GRAPH, values, transport=Ray(scheduling_strategy=near), processes=3, speed=30.0,
+            tol=1e-300, restarts=1, seconds=60.0, rng=0, log_file=log, checkpoint=folder / "run",
+            every=2.0,
         )  # fmt: skip
     except SystemExit as end:
         code = end.code

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from scipy import sparse
 
 import continuized as cz
 from continuized import network
+from continuized.network.optimisation import local_solver
+from continuized.problems import losses
+from continuized.solver import metric
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 6))
@@ -23,7 +27,15 @@ LABELS = np.sign(X @ RNG.standard_normal(6) + 0.3 * RNG.standard_normal(40))
 COUNTS = RNG.poisson(2.0, 40).astype(float)
 Y = X @ RNG.standard_normal(6) + 0.1 * RNG.standard_normal(40)
 SHARES = RNG.uniform(0.5, 2.0, 40)
+SLOPES = np.array([1.0, 0.1])
 WIDE = RNG.standard_normal((30, 310))
+
+
+def with_holes() -> Callable[[np.ndarray], np.ndarray]:
+    """Make a gradient that every seventh time is not known."""
+    calls = count()
+    return lambda x: SLOPES * x if next(calls) % 7 != 3 else np.full(2, np.nan)
+
 
 PROBLEMS: Mapping[str, Callable[[], Any]] = {
     "quadratic": cz.problems.paper_convex,
@@ -41,6 +53,9 @@ PROBLEMS: Mapping[str, Callable[[], Any]] = {
     "charbonnier": lambda: cz.problems.Charbonnier(0.5, [1.0, -1.0]),
     "own": lambda: cz.Problem(
         lambda x: float(np.log(np.cosh(x)).sum()), np.tanh, L=1.0, mu=0.0, x_star=[0.0, 0.0]
+    ),
+    "holes": lambda: cz.Problem(
+        lambda x: float(0.5 * x @ (SLOPES * x)), with_holes(), L=1.0, x_star=[0.0, 0.0]
     ),
     "wide": lambda: cz.problems.LogisticRegression(WIDE, np.sign(WIDE[:, 0]), 0.1),
 }
@@ -93,6 +108,28 @@ def share(problem: str, **options: Any) -> Callable[[], list[Any]]:
     return run
 
 
+def warn() -> list[Any]:
+    """A run with an L that is too small, and the sentence about it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", cz.ConstantsWarning)
+        r = cz.minimize(PROBLEMS["own"](), np.full(2, 0.5), L=0.7, mu=0.0, maxiter=30, rng=0)
+    sentences = [str(w.message) for w in caught if w.category is cz.ConstantsWarning]
+    return [r.x, len(sentences), list("".join(sentences).encode())]
+
+
+def algebra() -> list[Any]:
+    """What metrics and nodes compute, where a mistake would only make a run longer."""
+    changes = [(X[i], X[i] + 0.1 * X[i + 1]) for i in range(0, 12, 2)]
+    hessian = np.zeros((6, 6))
+    local_solver.hessian(losses.LOGISTIC, X, LABELS, SHARES, 0.1, X[0], hessian)
+    return [
+        metric.Secant(SHARES[:6], changes).solve(X[30]),
+        metric.Dense(X.T @ X).solve(X[:2].T),
+        metric._sparse_gram(SPARSE),
+        np.tril(hessian),
+    ]
+
+
 FAULTS = network.Faults(
     delay=0.3, loss=0.1, duplication=0.1, skew=0.1, deaths=((8.0, 3),), joins=((16.0, 3),)
 )
@@ -114,10 +151,13 @@ RUNS: Mapping[str, Callable[[], list[Any]]] = {
     "float32 unknown": solve("logistic", np.float32, metric="diag"),
     "unknown": solve("poisson"),
     "huber": solve("huber"),
-    **{f"auto {name}": solve(name) for name in PROBLEMS},
+    **{f"auto {name}": solve(name) for name in PROBLEMS if name != "holes"},
     "gram": solve("logistic", metric="gram"),
     "secant": solve("poisson", metric="diag"),
     "lasso": solve("least-squares", prox=cz.prox.L1(0.05)),
+    "warned": warn,
+    "skipped": solve("holes", method=cz.Continuized(1.0, 0.1), nonfinite="skip", maxiter=20),
+    "algebra": algebra,
     # proximal steps
     "L1": solve("least-squares", method="continuized", L=5.0, prox=cz.prox.L1(0.05), **EVENTS),
     "box": solve("logistic", method="continuized", L=2.0, prox=cz.prox.Box(-1.0, 1.0), **EVENTS),

@@ -369,8 +369,11 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "progress": False, "every": 30.0, "resume": False,
     }),
     "network.minimize": (network.minimize, {
-        "graph": G, "problems": PARTS, "method": "dual", "tol": 1e-3, "events": 50, "speeds": None,
-        "rng": 0, "faults": None, "record": 10, "progress": False, "every": 30.0, "resume": False,
+        "graph": G, "functions": PARTS, "method": "dual", "transport": "simulate", "L": None,
+        "mu": None, "dim": None, "tol": 1e-3, "events": 50, "speeds": None, "rng": 0,
+        "faults": None, "record": 10, "progress": False, "every": 30.0, "resume": False,
+        "seconds": None, "processes": None, "speed": None, "port": None, "address": None,
+        "restarts": None, "log": None, "log_file": None,
     }),
     "split": (network.split, {
         "problem": cz.problems.LeastSquares(X, Y, 0.1), "nodes": 4, "rng": 0

@@ -129,7 +129,9 @@ def test_nodes_and_simulator_exchange_equally_often(delay: float, loss: float) -
     wire = Wire(make_nodes(graph, np.zeros(10), timeout=faults.wait()), delay=delay, loss=loss)
     wire.run(t)
     nodes = sum(node.counts.exchanges for node in wire.nodes.values())
-    r = network.simulate(graph, np.arange(10.0), "plain", rng=1, faults=faults, tol=0.0, until=t)
+    r = network.simulate(
+        graph, np.arange(10.0), method="plain", rng=1, faults=faults, tol=0.0, until=t
+    )
     assert abs(nodes - r.messages) < 5.0 * math.sqrt(nodes + r.messages)
     ages = sum(node.counts.age_sum for node in wire.nodes.values()) / nodes
     assert r.staleness is not None

@@ -82,7 +82,7 @@ def test_the_share_of_exchanges_is_as_predicted(spec: str) -> None:
     for delay in (0.3, 2.0, 10.0):
         # 4000 exchanges: 5 standard errors are 8 %, the independence assumed costs 15 %.
         r = network.simulate(
-            graph, np.eye(graph.nodes)[0], "plain", tol=0.0, events=4000, rng=1,
+            graph, np.eye(graph.nodes)[0], method="plain", tol=0.0, events=4000, rng=1,
             faults=Faults(delay=delay),
         )  # fmt: skip
         assert r.messages / r.t == pytest.approx(network.exchange_share(graph, delay), rel=0.23)
@@ -92,7 +92,13 @@ def test_rings_are_made_up_for_until_a_node_has_no_time_left() -> None:
     graph = Graph.of("cycle:20")  # an exchange keeps a node for 2 delays, and 0.1 begin in a unit
     for delay in (0.3, 1.0):
         r = network.simulate(
-            graph, np.eye(20)[0], "plain", tol=0.0, events=4000, rng=1, faults=Faults(delay=delay)
+            graph,
+            np.eye(20)[0],
+            method="plain",
+            tol=0.0,
+            events=4000,
+            rng=1,
+            faults=Faults(delay=delay),
         )
         # Poisson(t): 5 standard errors.  Without making up, 6 % and 19 % would be lost.
         assert abs(r.messages - r.t) < 5.0 * math.sqrt(4000)

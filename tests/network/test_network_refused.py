@@ -63,7 +63,7 @@ NUMBERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "communications": (lambda _: A2CiD2(communications=_), "communications must be"),
     "tol of minimize": (lambda _: network.minimize("path:3", parts(), tol=_), "tol must be"),
     "speeds": (
-        lambda _: network.minimize("path:3", parts(), "dadao", speeds=[_, _, _]),
+        lambda _: network.minimize("path:3", parts(), method="dadao", speeds=[_, _, _]),
         "speeds must be",
     ),
     "work": (lambda _: network.race("path:3", parts(), [_, _, _]), "work must be"),
@@ -136,8 +136,9 @@ def test_rates_may_be_larger_than_64_bits() -> None:
 
 
 def test_an_infinite_skew_is_named() -> None:
-    with pytest.raises(ValueError, match="skew must be finite, got inf"):
-        Faults(skew=math.inf).speeds(3)
+    for skew in (math.inf, 5.0):
+        with pytest.raises(ValueError, match=r"skew must be .* from 1 - skew to 1 \+ skew"):
+            Faults(skew=skew)
     with pytest.raises(ValueError, match=r"skew must be finite, but skew\[1\] is inf"):
         Faults(skew=[0.0, math.inf, 0.0]).speeds(3)
     with pytest.raises(ValueError, match=r"skew must be finite and > -1, but skew\[2\] is -1.0"):

@@ -135,7 +135,7 @@ def test_the_dead_are_those_that_have_not_come_back():
 def test_no_marker_of_the_errors_is_cut(spec):
     graph = Graph.of(spec)
     start = np.eye(graph.nodes)[0]
-    runs = [network.simulate(graph, start, name, rng=0) for name in ("plain", "accelerated")]
+    runs = [network.simulate(graph, start, method=name, rng=0) for name in ("plain", "accelerated")]
     bounds = [(run.method, np.ones(len(run.trace))) for run in runs]
     with style.settings():
         (axes,) = draw_errors(runs, bounds, "title").axes
@@ -158,14 +158,14 @@ def test_values_on_the_way_sum_to_the_start(faults):
     """Plain gossip conserves the sum; what is on its way is at most what was asked for last."""
     graph, start = Graph.of("grid:4x4"), np.eye(16)[0]
     plain = Gossip(accelerated=False)
-    r = network.simulate(graph, start, plain, rng=1, log=True, faults=faults, tol=1e-4)
+    r = network.simulate(graph, start, method=plain, rng=1, log=True, faults=faults, tol=1e-4)
     assert r.log is not None
     states = states_at(graph, start, plain, r.log, [0.0, 5.0, 20.0, 1e9])
     np.testing.assert_array_equal(states[0], start)
     np.testing.assert_allclose(states[3], r.x, atol=1e-12)
     if faults is None:
         np.testing.assert_allclose([x.sum() for x in states], 1.0)
-        snaps = network.simulate(graph, start, plain, rng=1, tol=1e-4, snapshots=[5.0, 20.0])
+        snaps = network.simulate(graph, start, method=plain, rng=1, tol=1e-4, snapshots=[5.0, 20.0])
         np.testing.assert_allclose(states[1], snaps.snapshots[5.0], atol=1e-14)
         np.testing.assert_allclose(states[2], snaps.snapshots[20.0], atol=1e-14)
 

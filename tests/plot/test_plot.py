@@ -418,7 +418,8 @@ def test_the_scale_of_colours_holds_the_nodes_and_shows_who_is_beyond() -> None:
 
 def test_the_error_of_networks_is_drawn_against_exchanges() -> None:
     x0 = np.arange(9.0)
-    found = {m: cz.network.simulate("grid:3x3", x0, m, rng=0) for m in ("plain", "accelerated")}
+    names = ("plain", "accelerated")
+    found = {m: cz.network.simulate("grid:3x3", x0, method=m, rng=0) for m in names}
     ax = cz.plot.convergence({"one": found["plain"], "two": found["accelerated"]})
     for name, run in zip(("one", "two"), found.values(), strict=True):
         messages, error = data_of(ax, name)
@@ -462,7 +463,7 @@ def test_vectors_are_drawn_by_distances() -> None:
 @pytest.mark.slow  # it compiles
 def test_optimisation_is_drawn_by_distances() -> None:
     parts = cz.network.split(cz.problems.LeastSquares(np.eye(3), [1.0, 2.0, 3.0], l2=0.1), 3)
-    made = cz.network.minimize("path:3", parts, cz.network.Dual(), events=5, rng=0)
+    made = cz.network.minimize("path:3", parts, method=cz.network.Dual(), events=5, rng=0)
     nodes = cz.plot.network(made).collections[-1]
     wanted = np.linalg.norm(made.x - made.agreed, axis=1)
     np.testing.assert_allclose(nodes.get_array(), wanted)

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from continuized.app import figures as reproduce
+from tests.helpers.repository_tools import load_tool
 
 ROOT = Path(__file__).parents[2]
-# Studies that make no picture of the gallery; they have tests of their own.
-APART = {"certified_rate", "delay_study", "digits_torch", "learn_digits", "stale_gradients"}
-SCRIPTS = {path.stem: path for path in sorted(ROOT.glob("examples/*.py")) if path.stem not in APART}
+# Without the studies that make no picture of the gallery, and have tests of their own.
+SCRIPTS = {path.stem: path for path in load_tool("make_gallery").scripts(ROOT / "examples")}
 PAGE = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
 LINES = 60
 

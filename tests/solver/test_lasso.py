@@ -1,4 +1,4 @@
-"""Coordinate steps on working sets, against scikit-learn's Lasso and a duality gap of our own."""
+"""Coordinate steps on working sets, against the duality gap as its definition has it."""
 
 import numpy as np
 import pytest
@@ -84,9 +84,10 @@ def test_a_constant_column_and_one_of_zeros_are_left_out():
 def test_all_columns_at_once_equal_working_sets(monkeypatch):
     X, y = data((150, 90))
     p, penalty = cz.problems.LeastSquares(X, y), Penalty(cz.prox.L1(0.05), (90,))
+    monkeypatch.setattr(lasso, "FEW", 90)
     whole = solve_lasso(p, penalty, np.zeros(90), 1e-13, most=10_000)
-    monkeypatch.setattr(lasso, "FEW", 1)
-    monkeypatch.setattr(lasso, "LEAST_NEW", 3)
+    monkeypatch.setattr(lasso, "FEW", 3)
+    monkeypatch.setattr(lasso, "SHARE", 0.0)
     parts = solve_lasso(p, penalty, np.zeros(90), 1e-13, most=10_000)
     assert whole.success
     assert parts.success

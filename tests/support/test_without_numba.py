@@ -54,6 +54,32 @@ def test_results_are_those_with_numba(names: list[str], tmp_path: Path) -> None:
             assert difference <= close * scale, (name, difference, scale)
 
 
+IN_A_BROWSER = """
+import sys, threading
+import numpy, scipy.linalg
+from runpy import run_module
+
+here, sys.platform = sys.platform, "emscripten"
+import continuized.support.threads
+sys.platform = here
+
+def refuse(thread):
+    raise RuntimeError("can't start new thread")
+
+threading.Thread.start = refuse
+run_module("tests.helpers.runs_without_numba", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_no_thread_is_started_where_there_are_none(tmp_path: Path) -> None:
+    """A browser's Python has none: what would run on one, runs at once."""
+    path = tmp_path / "plain.npz"
+    names = ["to tol", "gram", "ensemble", "gossip", "network ridge", "moments"]
+    without_numba("-c", IN_A_BROWSER, str(path), *names)
+    with np.load(path) as made:
+        assert {name.partition("/")[0] for name in made} == set(names)
+
+
 WARNED = """
 import json, sys, time, warnings
 began = time.perf_counter()

@@ -327,9 +327,10 @@ class Tensors:
         """Make the vectors, and give all ranks what rank 0 has."""
         count = sum(t.numel() for t in self.tensors)
         pinned = any(t.device.type == "cuda" for t in self.tensors)  # quicker to copy
-        make = {"dtype": self.dtype, "pin_memory": pinned}
-        self.shadow, self._new = torch.zeros(count + 1, **make), torch.zeros(count, **make)
-        self._old = torch.zeros(count, **make)
+        self.shadow, self._new, self._old = (
+            torch.zeros(size, dtype=self.dtype, pin_memory=pinned)
+            for size in (count + 1, count, count)
+        )
         self.old, self._views = self._old.numpy(), split(self._old, self.tensors)
         self._new_views = split(self._new, self.tensors)
         device = self.tensors[0].device
@@ -346,7 +347,7 @@ class Tensors:
         self.shadow[:-1] = self._old
 
     @torch.no_grad()
-    def gather(self) -> np.ndarray:
+    def gather(self) -> Any:
         """Read the parameters."""
         torch._foreach_copy_(self._new_views, self.tensors)
         return self._new.numpy()
@@ -385,7 +386,7 @@ def check_wrapper(model: Any) -> None:
 
 def check_tensor(name: str, tensor: Tensor) -> None:
     """Refuse what has no numbers here, or none that can be averaged."""
-    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin) or tensor.is_meta:
+    if torch.nn.parameter.is_lazy(tensor) or tensor.is_meta:
         raise ValueError(f"{name} has no values yet: run the model once before AsyncGossip")
     if hasattr(tensor, "placements") or tensor.layout != torch.strided:
         raise TypeError(f"{name} is sharded or sparse: give a model whose parameters are whole")

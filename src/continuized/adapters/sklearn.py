@@ -207,8 +207,11 @@ class ContinuizedElasticNet(LeastSquaresEstimator):
         square of y less its mean.
     positive : bool
         Whether no coefficient may be negative.
-    max_iter, random_state, warm_start
+    max_iter, warm_start
         As in `ContinuizedRidge`.
+    random_state : int, RandomState or None
+        Of the event times where l1_ratio is 0; with an l1 norm coordinates take turns, and there
+        are none.
 
     Attributes: coef_, sparse_coef_, intercept_, dual_gap_ (NaN where none is known), n_iter_ (for
     each target), n_features_in_, feature_names_in_.

@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from continuized.network.analysis import StalenessWarning as StalenessWarning
     from continuized.network.analysis import delay_limit as delay_limit
     from continuized.network.analysis import exchange_share as exchange_share
     from continuized.network.analysis import share_limit as share_limit
@@ -35,13 +36,12 @@ if TYPE_CHECKING:
     from continuized.network.result import Outcome as Outcome
     from continuized.network.runtime.ray_options import Ray as Ray
     from continuized.network.runtime.run import run as run
-    from continuized.network.runtime.supervisor import StalenessWarning as StalenessWarning
     from continuized.network.sharded.problem import Sharded as Sharded
     from continuized.network.simulation.replay import replay as replay
     from continuized.network.simulation.simulate import simulate as simulate
 
 _NAMES = {
-    "analysis": "delay_limit exchange_share share_limit too_stale",
+    "analysis": "StalenessWarning delay_limit exchange_share share_limit too_stale",
     "faults": "Faults",
     "gossip": "Gossip NoGainWarning",
     "graphs.graph": "Graph",
@@ -56,7 +56,6 @@ _NAMES = {
     "result": "Decentralized Outcome",
     "runtime.ray_options": "Ray",
     "runtime.run": "run",
-    "runtime.supervisor": "StalenessWarning",
     "sharded.problem": "Sharded",
     "simulation.replay": "replay",
     "simulation.simulate": "simulate",

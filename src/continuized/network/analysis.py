@@ -51,6 +51,7 @@ from continuized.network.graphs.graph import Graph, list_directed
 from continuized.network.protocol.timeouts import BACK_OFF, SPREAD
 from continuized.problems.base import Array
 from continuized.support import validation as check
+from continuized.support.progress import warn_caller
 
 # Delays that a node pauses for, on average: its timeout is the mean of round trips, 2 delays, and
 # some of their mean deviations, which is 8 / e^2 for the sum of two exponential delays.
@@ -210,20 +211,59 @@ def _delay_limit(graph: Graph, constants: Constants) -> float:
     if constants.theta == 0.0:
         return math.inf  # nothing mixes, so that nothing gets old: an exchange averages, late
 
-    def is_stable(delay: float) -> bool:
-        if graph.nodes > MOST_NODES:
-            return exchange_share(graph, delay) > _share_limit(graph, constants)
-        return gain(graph, constants, delay, exchange_rates(graph, delay)) < 1.0
-
     low, high = 0.0, 1.0
-    while is_stable(high):
+    while _is_stable(graph, constants, high):
         low, high = high, 2.0 * high
         if constants.theta * low > LONG:
             return math.inf
     while high - low > DIGITS * high:
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if is_stable(middle) else (low, middle)
+        stable = _is_stable(graph, constants, middle)
+        low, high = (middle, high) if stable else (low, middle)
     return low
+
+
+def _is_stable(graph: Graph, constants: Constants, delay: float) -> bool:
+    if graph.nodes > MOST_NODES:
+        return exchange_share(graph, delay) > _share_limit(graph, constants)
+    return gain(graph, constants, delay, exchange_rates(graph, delay)) < 1.0
+
+
+class StalenessWarning(UserWarning):
+    """Messages are slow against the rate at which nodes mix.
+
+    A simulation warns of it before it starts.  Real nodes of gossip are watched: past what
+    acceleration bears they go on as plain gossip (`Outcome.fell_back`), and the warning says so.
+    Where that is welcome:
+
+    >>> import warnings
+    >>> from continuized import network
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", StalenessWarning)
+    ...     r = network.run("path:3", [0.0, 1.0, 2.0], tol=1e-4, processes=1, rng=0)
+    >>> r.reached
+    True
+    """
+
+
+def warn_of_delay(
+    graph: Graph, constants: Constants | None, delay: float, instead: str, edge_rate: float = 1.0
+) -> None:
+    """Warn where a delay is past what exchanges with these constants bear.
+
+    It is in units of t, in which all edges together tick at `edge_rate`; the constants are those of
+    gossip, in the time of ticks, and None where nothing is known.  instead: what bears any delay.
+    """
+    if constants is None or constants.theta == 0.0 or delay == 0.0:
+        return
+    late = float(delay) * edge_rate
+    if _is_stable(graph, constants, late) or late < (limit := _delay_limit(graph, constants)):
+        return
+    warn_caller(
+        f"a delay of {delay:g} is past the limit {limit / edge_rate:.3g} of accelerated exchanges "
+        f"on this graph, where nodes need not come to agree; use {instead}, or a shorter delay",
+        StalenessWarning,
+    )
 
 
 def too_stale(

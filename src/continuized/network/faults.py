@@ -76,6 +76,9 @@ class Faults:
         if self.timeout is not None:
             check.real(self.timeout, "timeout", above=0.0, other="None")
         check.one_of(self.law, "law", LAWS)
+        if check.is_real(self.skew):
+            advice = "clocks run at speeds from 1 - skew to 1 + skew, all of them > 0"
+            check.real(self.skew, "skew", above=-1.0, below=1.0, advice=advice)
         object.__setattr__(self, "deaths", _pairs(self.deaths, "deaths"))
         object.__setattr__(self, "joins", _pairs(self.joins, "joins"))
 

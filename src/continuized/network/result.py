@@ -23,7 +23,7 @@ ROUNDINGS = 10.0  # of a number, that the last digits of a result may have gone 
 LEAST_ROWS, LEAST_DECAY = 3, math.log(10.0)
 
 # The kinds of entries of an event log.
-LOG_ANSWER, LOG_PAY, LOG_APPLY, LOG_JOIN, LOG_FALL = range(5)
+LOG_ANSWER, LOG_PAY, LOG_APPLY, LOG_JOIN, LOG_FALL, LOG_STEP = range(6)
 
 
 class Trace(Table):
@@ -68,7 +68,8 @@ class Log(NamedTuple):
     - LOG_PAY: `node`, the initiator, mixed to `time`, fixed d = x - (the x sent) and paid;
     - LOG_APPLY: `node`, that had answered, mixed to `time` and was paid;
     - LOG_JOIN: `node` came at `time` with the x that `peer` sent it (-1: with its own), and z = x;
-    - LOG_FALL: `node` (and `peer`, for there is none) mixed to `time` and went on as plain gossip.
+    - LOG_FALL: `node` (and `peer`, for there is none) mixed to `time` and went on as plain gossip;
+    - LOG_STEP: `node` (and `peer`) mixed to `time` and took a gradient, with the draws of `seq`.
 
     The columns are `kind`, `node`, `peer`, `seq` and `time`, an entry for each change.  Times are
     each node's own; (initiator, seq) names an exchange.
@@ -263,7 +264,7 @@ class OptimisationTrace(Table):
     >>> import numpy as np
     >>> from continuized import network, problems
     >>> parts = network.split(problems.LeastSquares(np.eye(3), [1.0, 2.0, 3.0], l2=0.1), 3)
-    >>> trace = network.minimize("path:3", parts, network.Dual(), tol=1e-6, rng=0).trace
+    >>> trace = network.minimize("path:3", parts, method=network.Dual(), tol=1e-6, rng=0).trace
     >>> float(trace.t[0]), int(trace.messages[0]), bool(trace.error[-1] <= 1e-6 < trace.error[0])
     (0.0, 0, True)
     """
@@ -304,11 +305,15 @@ class Decentralized(NetworkResult):
         there in no number of events: each part goes its own way, and the error stays.
     deaths : list of (t, node)
         As far as the run got.
+    log : Log or None
+        Of real nodes: every event, for `network.replay`.
+    dropped : int
+        Of real nodes, as in `Outcome`.
 
     >>> import numpy as np
     >>> from continuized import network, problems
     >>> parts = network.split(problems.LeastSquares(np.eye(3), [1.0, 2.0, 3.0], l2=0.1), 3)
-    >>> r = network.minimize("path:3", parts, network.Dual(), tol=1e-8, rng=0)
+    >>> r = network.minimize("path:3", parts, method=network.Dual(), tol=1e-8, rng=0)
     >>> r.reached, r.x.shape, bool(np.allclose(r.x, r.x_star, atol=1e-3))
     (True, (3, 3), True)
     """
@@ -319,6 +324,8 @@ class Decentralized(NetworkResult):
     rate_theory: float
     agreed: Array
     deaths: list[tuple[float, int]] = field(default_factory=list)
+    log: Log | None = None
+    dropped: int = 0
 
 
 def rounding_of_solution(condition: float) -> float:

@@ -2,10 +2,10 @@
 
 On a set of coordinates that is much smaller than the data, f is a quadratic function of a small
 matrix, its Hessian there, and a step along one of them costs a row of it, whatever the number of
-rows of the data.  So: choose a working set, the coordinates that are not at rest and those that
-gain most by leaving it; take steps along them, one after the other, until these become small; look
-at the gradient and the duality gap on all coordinates, and choose again.  Few columns are all in
-the set, and then the gradient is known from the steps themselves.
+rows of the data.  So: choose a working set, the coordinates that are not at rest and, of the others
+that would move, those of the largest slopes; take steps along them, one after the other, until
+these become small; look at the gradient and the duality gap on all coordinates, and choose again.
+Few columns are all in the set, and then the gradient is known from the steps themselves.
 
 These are the steps of `CoordinateDescent(accelerated=False)`, in turn: where each costs so little,
 momentum has nothing to save.  An intercept is always where f is least in it, given the others.
@@ -21,8 +21,8 @@ from continuized.marked.penalty import Penalty
 from continuized.problems.base import Array
 from continuized.support.threads import inner, interruptible
 
-FEW = 100  # coordinates, all of which are in the working set
-LEAST_NEW = 100  # that may enter it; as many as are in it, if that is more
+FEW = 20  # coordinates, all of which are in the working set
+SHARE = 0.2  # of all coordinates may enter it; as many as FEW or as are in it, if that is more
 EXACT = 0.01  # of tol: how much a pass over the working set may still gain
 CANCELLED = 1e-5  # of a column's mean square is its variance: less would lose too many digits
 TRUSTED = 1e-8  # of f at the start: a gap above is known from the steps, whatever their rounding
@@ -150,13 +150,14 @@ def _find_gap(penalty: Penalty, f: float, g: Array, w: Array) -> float:
 
 
 def _choose_new(penalty: Penalty, w: Array, g: Array, chosen: Any) -> Any:
-    """Return the coordinates that enter the working set: of those that would move, the first."""
+    """Return the coordinates that enter the working set: of those that would move, the ones with
+    the largest slopes."""
     if w.size <= FEW:
         return np.arange(len(chosen), w.size)
     slope = g + penalty.l2 * w
     moved = penalty.step(w - slope, np.ones(w.size)) != w
     moved[chosen] = False
-    new, room = np.flatnonzero(moved), max(LEAST_NEW, len(chosen))
+    new, room = np.flatnonzero(moved), max(FEW, int(SHARE * w.size), len(chosen))
     if len(new) > room:
         new = new[np.argpartition(np.abs(slope[new]), len(new) - room)[-room:]]
     return new

@@ -16,10 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from continuized.marked.penalty import Penalty
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
+from continuized.problems.regression.linear import Linear
 from continuized.process.prox import Separable, clip
 from continuized.solver.array_api import inner, norm
+from continuized.solver.lasso import solve_lasso
 from continuized.solver.metric import BLAS_QUICKER, SPARSE_SLOWER, STEP, factor
 from continuized.solver.steppers.evaluations import Evaluation, Evaluator
 from continuized.support.threads import interruptible
@@ -29,7 +32,7 @@ LEAST_NEW = 50  # of them may leave zero; as many as are not zero, if that is mo
 MOST_STEPS = 100  # of Newton in one try
 LENGTHS = (1.0, 0.5, 0.25, 0.125)  # of a step, until f + psi falls
 MOST_PASSES = 30  # of coordinate steps, before Newton's
-ENOUGH = 1e-10  # of f + psi: a pass that gains less is the last
+ENOUGH = 1e-10  # of f + psi: the duality gap that is left to Newton's steps
 LEAST_EVENTS = 8  # between two tries
 ROUNDING = 4.0 * math.ulp(1.0)  # of f + psi: a smaller fall is not seen
 RIDGE = 1e-6  # of the diagonal, added where the Hessian is singular
@@ -38,12 +41,13 @@ RIDGE = 1e-6  # of the diagonal, added where the Hessian is singular
 class SupportSolver:
     """Newton's steps on the support, for a regression of one output and a separable prox.
 
-    A squared loss has one Hessian: coordinate steps on it find most of the support first.
+    Of a squared loss, coordinate steps find most of the support first (`solve_lasso`).
     """
 
     def __init__(self, problem: Any, prox: Separable) -> None:
         self._problem, self._prox = problem, prox
         self._constants = np.stack([np.broadcast_to(c, problem.dim) for c in prox.constants])
+        self._penalty = _find_penalty(problem, prox)
         self._sizes = np.sqrt(np.maximum(problem.column_scales, 1e-300))
         self._seen: Any = np.zeros(0, np.intp)  # the variables of the Hessian that is kept
         self._hessian = np.zeros((0, 0))
@@ -52,7 +56,7 @@ class SupportSolver:
 
     def improve(self, evaluator: Evaluator, at: Evaluation) -> Evaluation | None:
         """Go to where f + psi is smaller, and evaluate f there; None where no step goes there."""
-        found = self._descend(evaluator, at) if self._problem.loss == SQUARED else None
+        found = self._descend(evaluator, at)
         at = at if found is None else found
         for _ in range(MOST_STEPS):
             trial = self._try(evaluator, at, LEAST_NEW)
@@ -65,25 +69,15 @@ class SupportSolver:
         return found
 
     def _descend(self, evaluator: Evaluator, at: Evaluation) -> Evaluation | None:
-        """Go along the free entries, in turn, while others leave zero and f + psi falls."""
-        from continuized.solver.kernels.coordinate_passes import descend
-
-        found, value = None, at.f + self._prox.value(at.y)
-        for _ in range(MOST_STEPS):
-            free, _, _ = self._choose_free(at, LEAST_NEW)
-            if self._leaving == 0 or len(free) > MOST_FREE:
-                break
-            H, y = self._find_hessian(at.y, free), at.y.copy()
-            part, slopes = y[free], at.g[free]
-            descend(H, slopes, part, self._constants[:, free], ENOUGH * abs(value), MOST_PASSES)
-            y[free] = part
-            trial = evaluator.evaluate(y)
-            fallen = trial.f + self._prox.value(y)
-            if not fallen < value:
-                break
-            at = found = trial
-            value = fallen
-        return found
+        """Go along the coordinates, in turn, if f + psi falls so."""
+        if self._penalty is None:
+            return None
+        value = at.f + self._prox.value(at.y)
+        tol, most = ENOUGH * abs(value), MOST_PASSES
+        found = solve_lasso(self._problem, self._penalty, at.y.astype(np.float64), tol, most)
+        self._penalty = None  # once is enough
+        trial = evaluator.evaluate(found.x.astype(at.y.dtype, copy=False))
+        return trial if trial.f + self._prox.value(trial.y) < value else None
 
     def _try(self, evaluator: Evaluator, at: Evaluation, most: int) -> Evaluation | None:
         """Take one step of Newton in which at most so many entries leave zero, if f + psi falls.
@@ -169,6 +163,19 @@ class SupportSolver:
         entries = float(p.entry_count) * (SPARSE_SLOWER if p.is_sparse else 1.0)
         work = entries * size**2 / max(p.variables, 1) + size**3 / 3.0
         return float(max(LEAST_EVENTS, work / BLAS_QUICKER / (4.0 * entries + STEP)))
+
+
+def _find_penalty(problem: Any, prox: Separable) -> Penalty | None:
+    """Return that of the coefficients, where f is a sum of squares and coordinate steps know when
+    they are done: all have a penalty, and an intercept has none."""
+    if not (isinstance(problem, Linear) and problem.loss == SQUARED and problem.dim):
+        return None
+    d = int(problem.X.shape[1])
+    columns = Separable(*(np.broadcast_to(c, problem.dim)[:d] for c in prox.constants))
+    penalty = Penalty(columns, (d,))
+    rest = Penalty(prox, (problem.dim,)).constants[:, d:]
+    is_free = np.all(rest == np.array([[0.0], [0.0], [-np.inf], [np.inf]]))
+    return penalty if is_free and penalty.has_dual else None
 
 
 def _solve(H: Array, right: Array) -> Array | None:

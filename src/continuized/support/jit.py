@@ -21,7 +21,7 @@ try:
 except ImportError as error:
     HAS_NUMBA = False
     warn_caller(
-        f"loops run in plain Python and NumPy, with the same results but 10 to 1000 times slower, "
+        f"loops run in plain Python and NumPy, with the same results but 3 to 500 times slower, "
         f"for Numba cannot be used ({error})",
         RuntimeWarning,
     )

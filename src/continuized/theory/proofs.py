@@ -62,7 +62,7 @@ class Proof(NamedTuple):
     def multipliers(self) -> tuple[Any, ...]:
         """The six multipliers, in the order of PAIRS."""
         none = 0 * self.from_star  # a Fraction among Fractions
-        return self.rate - self.from_star, self.from_star, 1 - self.from_star, none, none, none
+        return complete(self.rate, (self.from_star, none, none, none))
 
     @property
     def form(self) -> Form:

@@ -68,6 +68,37 @@ def test_the_transfer_of_a_model_that_diverges_is_refused_before_it_is_paid() ->
     assert one.x.tolist() == [np.float32(3e38), 0.0]
 
 
+def test_what_an_optimiser_did_is_added_and_x_given_back() -> None:
+    node = LearningModel(np.array([1.0, 2.0, 0.0]), Constants(0.1, 0.5, 2.0), 2)
+    node.D[:] = 5.0
+    new, old = np.array([1.5, 1.0]), np.array([0.5, 2.0])  # x has moved on since `old`
+    node.add(new, old)
+    assert node.x.tolist() == [2.0, 1.0, 0.0]
+    assert old.tolist() == [2.0, 1.0]
+    assert node.D.tolist() == [5.0, 5.0]
+
+
+def test_one_that_fell_back_pays_plainly() -> None:
+    node = LearningModel(np.array([1.0, 0.0]), Constants(0.1, 0.5, 2.0), 1)
+    node.D[:] = 2.0
+    node.fall_back()
+    assert node.x.tolist() == [2.0, 0.0]
+    assert node.pay(np.array([0.0, 0.0])).tolist() == [2.0, 0.5]
+    assert node.D.tolist() == [0.0]
+
+
+def test_the_flow_goes_in_steps_at_the_rate_of_the_theorem() -> None:
+    node, membership = make_node(CYCLE, 0, np.ones(1), A2CiD2())
+    node.clock.count_step(0.0)
+    node.clock.count_step(2.0)
+    node.resume(2)
+    node.model.D[:] = 1.0
+    node._mix(3.0)  # half a step
+    eta = membership.constants().theta
+    assert node.model.D[0] == pytest.approx(np.exp(-2.0 * eta * 0.5), rel=1e-13)
+    assert node.model.x[0] + 0.5 * node.model.D[0] == pytest.approx(1.5, rel=1e-13)
+
+
 def test_time_goes_in_steps_and_waits_for_the_next() -> None:
     clock = StepClock()
     for now in (0.0, 0.5, 1.0):

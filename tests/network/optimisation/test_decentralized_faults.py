@@ -54,7 +54,7 @@ SETTINGS = {
 
 def run(faults: Faults | None, method: Any = "dual", kind: str = "ridge", **how: Any) -> Any:
     options = {"rng": 5, "tol": 1e-8, **how}
-    return network.minimize(GRID, PARTS[kind], method, faults=faults, **options)
+    return network.minimize(GRID, PARTS[kind], method=method, faults=faults, **options)
 
 
 # Against gossip: the dual method with f_i(w) = |w - x_i|^2 / 2 is gossip from the x_i.
@@ -68,10 +68,12 @@ def test_gossip_with_faults_is_a_special_case(accelerated: bool) -> None:
         delay=0.1, loss=0.1, duplication=0.1, skew=0.3, deaths=((5.0, 2), (40.0, 9)), timeout=3.0
     )
     ours = network.minimize(
-        GRID, parts, Dual(accelerated), tol=0.0, events=400, rng=3, faults=faults
+        GRID, parts, method=Dual(accelerated), tol=0.0, events=400, rng=3, faults=faults
     )
     gossip = network.Gossip(accelerated, damping=1.0)
-    theirs = network.simulate(GRID, values, gossip, until=ours.t, tol=0.0, rng=3, faults=faults)
+    theirs = network.simulate(
+        GRID, values, method=gossip, until=ours.t, tol=0.0, rng=3, faults=faults
+    )
     assert ours.messages == theirs.messages
     assert ours.staleness == theirs.staleness
     np.testing.assert_allclose(ours.x[:, 0], theirs.x, rtol=0, atol=1e-13)

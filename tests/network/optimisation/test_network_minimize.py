@@ -43,9 +43,9 @@ def test_gossip_is_a_special_case(accelerated: bool) -> None:
     values = np.random.default_rng(5).standard_normal(12)
     g, parts = Graph.of("grid:3x4"), averaging(values)
     theirs = network.simulate(
-        g, values, network.Gossip(accelerated, damping=1.0), tol=0.0, events=300, rng=3
+        g, values, method=network.Gossip(accelerated, damping=1.0), tol=0.0, events=300, rng=3
     )
-    ours = network.minimize(g, parts, Dual(accelerated), tol=0.0, events=300, rng=3)
+    ours = network.minimize(g, parts, method=Dual(accelerated), tol=0.0, events=300, rng=3)
     np.testing.assert_allclose(ours.x[:, 0], theirs.x, rtol=0, atol=1e-14)
     t, k = np.array([0.0, 10.0, 100.0]), np.array([0, 10, 100])
     for at in ({"t": t}, {"k": k}):
@@ -68,7 +68,7 @@ def test_every_method_comes_to_the_centralised_solution(method: str, kind: str) 
     if not exact:  # without noise, and with a small step, it ends near the solution
         chosen = A2CiD2(step=0.01, batch=0, communications=4.0, accelerated=method == "a2cid2")
     tol = 1e-10 if exact else 1e-3
-    r = network.minimize("cycle:5", parts, chosen, rng=0, tol=tol)
+    r = network.minimize("cycle:5", parts, method=chosen, rng=0, tol=tol)
     assert r.reached
     assert r.error == parts.error(r.x) <= tol
     best = cz.minimize(p, np.zeros(3), tol=1e-12, rng=0).x
@@ -93,7 +93,8 @@ def test_the_bound_holds(spec: str, accelerated: bool) -> None:
     scale = parts.x_star @ parts.x_star
     times = np.linspace(0.0, 0.8 * events, 9)
     runs = [
-        network.minimize(g, parts, method, tol=0.0, events=events, rng=seed) for seed in range(30)
+        network.minimize(g, parts, method=method, tol=0.0, events=events, rng=seed)
+        for seed in range(30)
     ]
     errors = np.mean([np.interp(times, r.trace.t, r.trace.error) for r in runs], axis=0)
     assert np.all(scale * errors <= cz.theory.bound(method, (g, parts), 0.0, t=times))
@@ -103,7 +104,7 @@ def test_acceleration_of_the_dual_gains_about_as_the_theorem_says() -> None:
     """Rates, measured, against the ratio of the theorems' rates: within a factor of 2."""
     g, parts = Graph.of("path:12"), network.split(regression(n=240, l2=0.01), 12)
     fast, plain = (
-        network.minimize(g, parts, name, tol=1e-12, rng=1) for name in ("dual", "plain-dual")
+        network.minimize(g, parts, method=name, tol=1e-12, rng=1) for name in ("dual", "plain-dual")
     )
     predicted = fast.rate_theory / plain.rate_theory
     assert predicted > 8.0
@@ -130,7 +131,7 @@ def test_accelerated_exchanges_bring_stochastic_nodes_nearer_to_each_other() -> 
     parts = network.split(LeastSquares(p.X[order], p.y[order], l2=0.1), 40, rng=None)
     consensus = [
         network.minimize(
-            "cycle:40", parts, A2CiD2(step=0.02, accelerated=accelerated), tol=0.0,
+            "cycle:40", parts, method=A2CiD2(step=0.02, accelerated=accelerated), tol=0.0,
             events=60_000, rng=0,
         ).trace.consensus[-50:].mean()
         for accelerated in (True, False)
@@ -143,8 +144,10 @@ def test_nodes_of_unequal_speed(method: Any) -> None:
     """DADAO still ends at the solution, though no theorem says so; stochastic gradients do not:
     the quick nodes' functions count for more."""
     parts, speeds = network.split(regression(), 5), [0.1, 1.0, 1.0, 1.0, 1.0]
-    r = network.minimize("cycle:5", parts, method, speeds=speeds, tol=1e-8, events=40_000, rng=0)
-    even = network.minimize("cycle:5", parts, method, tol=1e-8, events=40_000, rng=0)
+    r = network.minimize(
+        "cycle:5", parts, method=method, speeds=speeds, tol=1e-8, events=40_000, rng=0
+    )
+    even = network.minimize("cycle:5", parts, method=method, tol=1e-8, events=40_000, rng=0)
     assert math.isnan(r.rate_theory)
     assert r.reached == (method == "dadao")
     if not r.reached:
@@ -158,12 +161,12 @@ def test_nodes_of_unequal_speed(method: Any) -> None:
 def test_same_seed_same_run_whatever_is_recorded(method: str) -> None:
     parts = network.split(regression(), 5)
     a, b = (
-        network.minimize("cycle:5", parts, method, tol=0.0, events=900, rng=4, record=rows)
+        network.minimize("cycle:5", parts, method=method, tol=0.0, events=900, rng=4, record=rows)
         for rows in (200, 3)
     )
     assert np.array_equal(a.x, b.x)
     assert len(b.trace.t) <= 7 < len(a.trace.t)
-    other = network.minimize("cycle:5", parts, method, tol=0.0, events=900, rng=5)
+    other = network.minimize("cycle:5", parts, method=method, tol=0.0, events=900, rng=5)
     assert not np.array_equal(a.x, other.x)
 
 
@@ -171,10 +174,10 @@ def test_same_seed_same_run_whatever_is_recorded(method: str) -> None:
 def test_a_resumed_run_is_the_same_run(method: str, tmp_path: Path) -> None:
     parts, file = network.split(regression(), 5), tmp_path / "state"
     options: dict[str, Any] = {"tol": 0.0, "rng": 4, "record": 10}
-    whole = network.minimize("cycle:5", parts, method, events=800, **options)
-    network.minimize("cycle:5", parts, method, events=470, checkpoint=file, **options)
+    whole = network.minimize("cycle:5", parts, method=method, events=800, **options)
+    network.minimize("cycle:5", parts, method=method, events=470, checkpoint=file, **options)
     r = network.minimize(
-        "cycle:5", parts, method, events=800, checkpoint=file, resume=True, **options
+        "cycle:5", parts, method=method, events=800, checkpoint=file, resume=True, **options
     )
     assert np.array_equal(r.x, whole.x)
     traces = (each.trace.columns.values() for each in (r, whole))
@@ -182,14 +185,14 @@ def test_a_resumed_run_is_the_same_run(method: str, tmp_path: Path) -> None:
         assert np.array_equal(mine, its)
     with pytest.raises(cz.CheckpointError):
         network.minimize(
-            "cycle:5", network.split(regression(), 5, rng=9), method, events=800,
+            "cycle:5", network.split(regression(), 5, rng=9), method=method, events=800,
             checkpoint=file, resume=True, **options,
         )  # fmt: skip
 
 
 def test_a_step_that_is_too_long_ends_the_run() -> None:
     parts = network.split(regression(), 5)
-    r = network.minimize("cycle:5", parts, A2CiD2(step=50.0), rng=0)
+    r = network.minimize("cycle:5", parts, method=A2CiD2(step=50.0), rng=0)
     assert not r.reached
     assert not r.error < math.inf
 
@@ -202,7 +205,7 @@ PARTS_5 = network.split(regression(), 5)
     [
         (lambda: network.minimize("cycle:6", PARTS_5), "6 nodes, but 5 functions were given"),
         (
-            lambda: network.minimize("cycle:5", PARTS_5, "dula"),
+            lambda: network.minimize("cycle:5", PARTS_5, method="dula"),
             'method must be "dual", "plain-dual", "dadao", .* did you mean "dual"',
         ),
         (lambda: network.minimize("cycle:5", PARTS_5, tol=1.0), r"tol must be a number in \[0, 1"),
@@ -216,7 +219,7 @@ PARTS_5 = network.split(regression(), 5)
             "for the dual method give the graph other rates",
         ),
         (
-            lambda: network.minimize("cycle:5", PARTS_5, "dadao", speeds=[1.0, 0.0]),
+            lambda: network.minimize("cycle:5", PARTS_5, method="dadao", speeds=[1.0, 0.0]),
             r"speeds must be finite and > 0, but speeds\[1\] is 0.0",
         ),
         (lambda: A2CiD2(step=0.0), "step must be a finite number > 0, got 0.0"),

@@ -137,8 +137,6 @@ def test_nothing_given_is_changed() -> None:
         (lambda: split(problem("ridge"), 48), "from 1 to 47, got 48; there are 47 rows"),
         (lambda: split(problem("ridge"), 0), "from 1 to 47"),
         (lambda: split(problem("ridge"), True), "from 1 to 47"),
-        (lambda: split(problem("ridge", l2=0.0), 20), "node 0 is not strongly convex"),
-        (lambda: split(problem("logistic", l2=0.0), 2), "not strongly convex; give a regression"),
         (lambda: Objective.of([]), "a regression for each node, got []"),
         (lambda: Objective.of("grid"), "a regression for each node"),
         (lambda: Objective.of([Quadratic([1.0], [0.0])]), "node 0 must be LeastSquares or"),

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from continuized.network import Graph, replay, run
+from continuized.network import Graph, Ray, replay, run
+from continuized.network.runtime import supervisor
 from continuized.network.runtime.transports import ray as transport
 from continuized.network.runtime.transports.ray_watch import find_processes
 from tests.helpers.simulated_wires import OCTAHEDRON
@@ -38,7 +39,7 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(ImportError) as caught:
-        run(GRAPH, VALUES, "ray")
+        run(GRAPH, VALUES, transport="ray")
     assert 'pip install "continuized[ray]"' in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -67,7 +68,7 @@ class FailingRay:
 def refusal(ray: FailingRay, monkeypatch: pytest.MonkeyPatch, **how: Any) -> str:
     monkeypatch.setattr(transport, "_import_ray", lambda: ray)
     with pytest.raises((RuntimeError, ConnectionError)) as caught:
-        run(GRAPH, VALUES, "ray", **how)
+        run(GRAPH, VALUES, transport="ray", **how)
     assert not ray.running
     text = str(caught.value)
     assert "\n" not in text
@@ -124,7 +125,7 @@ def _is_child(number: int, parent: int) -> bool:
 def test_no_process_of_ray_outlives_a_run_that_is_killed_as_it_starts() -> None:
     """Not even those that Ray's processes have started in their turn."""
     code = "import numpy as np; from continuized.network import run\n" + (
-        "run('cycle:6', np.arange(6.0), 'ray', processes=2, tol=1e-300, seconds=60.0)"
+        "run('cycle:6', np.arange(6.0), transport='ray', processes=2, tol=1e-300, seconds=60.0)"
     )
     # The names of Ray's sockets may not be longer than this allows.
     with tempfile.TemporaryDirectory(prefix="cz-", dir="/tmp") as folder:
@@ -169,7 +170,9 @@ def cluster() -> Iterator[Any]:
 
 @pytest.mark.needs("ray")
 def test_actors_reach_consensus_and_their_log_replays(cluster: Any) -> None:
-    r = run(GRAPH, VALUES, "ray", processes=2, loss=0.05, duplication=0.05, speed=300.0, rng=0)
+    r = run(
+        GRAPH, VALUES, transport="ray", processes=2, loss=0.05, duplication=0.05, speed=300.0, rng=0
+    )
     assert r.reached
     assert r.deaths == []
     assert r.ledger_error < 1e-12
@@ -180,12 +183,26 @@ def test_actors_reach_consensus_and_their_log_replays(cluster: Any) -> None:
     assert cluster.is_initialized()  # a cluster that was there stays
 
 
+@pytest.mark.needs("ray")
+def test_a_process_that_no_machine_can_take_is_named(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "START_WITHIN", 2.0)
+    nowhere = Ray(resources=[{"nowhere": 1}, {}], num_cpus=0.5)
+    with pytest.raises(TimeoutError, match="of 2 processes did not start within 2 s") as caught:
+        run(GRAPH, VALUES, transport=nowhere, processes=2)
+    assert "no machine of the cluster has what process 0 asks for, CPU 0.5, nowhere 1" in str(
+        caught.value
+    )
+
+
 ELSEWHERE = """
 import sys
 import numpy as np
 from continuized.network import Graph, run
 from tests.network.runtime.test_ray import GRAPH, VALUES
-r = run(GRAPH, VALUES, "ray", address=sys.argv[1], processes=2, speed=200.0, tol=1e-4, rng=2)
+r = run(GRAPH, VALUES, transport="ray", address=sys.argv[1], processes=2, speed=200.0, tol=1e-4,
+        rng=2)
 print(r.reached, r.ledger_error < 1e-12, len(r.deaths))
 """
 
@@ -204,7 +221,7 @@ def test_a_cluster_is_joined_by_its_address_and_stays(cluster: Any) -> None:
 @pytest.mark.needs("ray")
 def test_an_actor_is_killed_and_its_node_comes_back(cluster: Any) -> None:
     r = run(
-        GRAPH, VALUES, "ray", processes=1, kill=[(0.2, 1)], rejoin=[(0.4, 1)],
+        GRAPH, VALUES, transport="ray", processes=1, kill=[(0.2, 1)], rejoin=[(0.4, 1)],
         speed=200.0, rng=1, seconds=20.0,
     )  # fmt: skip
     assert r.reached

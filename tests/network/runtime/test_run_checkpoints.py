@@ -4,7 +4,6 @@ and workers that are started again."""
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,16 +17,16 @@ import pytest
 from continuized.network import Graph, NodeModelSpec, replay, run
 from continuized.network.runtime.transports import local
 from continuized.support.checkpoints.checkpointer import CheckpointError, load
+from tests.helpers.processes import is_alive
 from tests.helpers.simulated_wires import OCTAHEDRON
 
-GRAPH = Graph.of(OCTAHEDRON)
+GRAPH = Graph.of("cycle:6")
 VALUES = np.array([6.0, 0.0, 0.0, 3.0, 0.0, 0.0])
 SLOW = {"speed": 100.0, "processes": 2}
 
 
 def check_whole(r: Any) -> None:
     """The run is one, from its start to its end: its log leads there, and nothing was lost."""
-    assert r.reached
     assert r.ledger_error < 1e-12
     assert (np.diff(r.trace.t) >= 0.0).all()
     assert (np.diff(r.trace.messages) >= 0).all()
@@ -40,23 +39,24 @@ def check_whole(r: Any) -> None:
 
 
 def test_a_run_that_ended_goes_on_with_other_processes(tmp_path: Path) -> None:
-    file = tmp_path / "run"
-    first = run(
-        GRAPH, VALUES, tol=1e-300, seconds=0.4, rng=0, checkpoint=file, every=0.1, **SLOW
-    )  # fmt: skip
+    """Soon after it goes on it is compared with its log: later, all mistakes are averaged out."""
+    given = {"rng": 0, "checkpoint": tmp_path / "run", "speed": 200.0}
+    first = run(GRAPH, VALUES, tol=1e-300, seconds=0.8, processes=2, every=0.2, **given)
     assert not first.reached
-    r = run(GRAPH, VALUES, speed=300.0, processes=3, loss=0.1, checkpoint=file, resume=True)
+    assert first.messages > 20
+    soon = run(GRAPH, VALUES, tol=1e-300, seconds=1.3, processes=3, resume=True, **given)
+    assert soon.messages > first.messages
+    check_whole(soon)
+    r = run(GRAPH, VALUES, loss=0.1, tol=1e-6, processes=1, resume=True, **given)
     check_whole(r)
+    assert r.reached
     assert r.deaths == []
     assert r.mean_drift < 1e-12
-    assert r.messages > first.messages > 0
-    assert r.t > first.t
+    assert r.t > soon.t > first.t
     assert r.trace.error[: len(first.trace.error) - 1].tolist() == first.trace.error[:-1].tolist()
-    again = run(GRAPH, VALUES, checkpoint=file, resume=True, processes=1)
-    assert again.reached
-    np.testing.assert_allclose(again.x, r.x, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_the_dead_stay_dead_and_their_share_stays_lost(tmp_path: Path) -> None:
     file, kill = tmp_path / "run", [(0.1, 4)]
     first = run(
@@ -64,6 +64,7 @@ def test_the_dead_stay_dead_and_their_share_stays_lost(tmp_path: Path) -> None:
     )  # fmt: skip
     r = run(GRAPH, VALUES, rng=0, kill=kill, checkpoint=file, resume=True, speed=300.0)
     check_whole(r)
+    assert r.reached
     assert r.deaths == first.deaths
     assert [node for _, node, _ in r.deaths] == [4]
     alive = [0, 1, 2, 3, 5]
@@ -102,7 +103,10 @@ def wait_for(done: Any) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize(("how", "every"), [(signal.SIGTERM, 1000.0), (signal.SIGKILL, 0.2)])
+@pytest.mark.parametrize(
+    ("how", "every"),
+    [(signal.SIGTERM, 1000.0), pytest.param(signal.SIGKILL, 0.2, marks=pytest.mark.slow)],
+)
 def test_a_run_goes_on_after_whoever_started_it_was_ended(
     how: signal.Signals, every: float, tmp_path: Path
 ) -> None:
@@ -119,7 +123,7 @@ def test_a_run_goes_on_after_whoever_started_it_was_ended(
         child.send_signal(how)
         code = child.wait(20.0)
     assert code == (143 if how == signal.SIGTERM else -signal.SIGKILL)
-    wait_for(lambda: not any(is_there(number) for number in workers))
+    wait_for(lambda: not any(is_alive(number) for number in workers))
     events = read_events(log)
     if how == signal.SIGTERM:
         assert [line["event"] for line in events[-2:]] == ["checkpoint", "end"]
@@ -127,18 +131,10 @@ def test_a_run_goes_on_after_whoever_started_it_was_ended(
     assert len(saved["saved_nodes"]) == 6
     r = run(GRAPH, VALUES, rng=0, checkpoint=tmp_path / "run", resume=True, speed=300.0)
     check_whole(r)
+    assert r.reached
     assert r.mean_drift < 1e-12
     assert r.messages > 20
     assert r.deaths == []
-
-
-def is_there(number: int) -> bool:
-    status = Path(f"/proc/{number}/stat")
-    try:
-        os.kill(number, 0)
-        return status.read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_a_process_that_ends_unasked_is_started_again_and_its_nodes_join(
@@ -159,12 +155,12 @@ def test_a_process_that_ends_unasked_is_started_again_and_its_nodes_join(
     monkeypatch.setattr(local, "LocalTransport", Unlucky)
     log = tmp_path / "log"
     r = run(
-        GRAPH, VALUES, processes=3, speed=100.0, restarts=1, rng=0, seconds=3.0, tol=1e-300,
-        log_file=log,
+        Graph.of(OCTAHEDRON), VALUES, processes=3, speed=100.0, restarts=1, rng=0, seconds=60.0,
+        tol=1e-6, log_file=log,
     )  # fmt: skip
     assert [node for _, node, _ in r.deaths] == [0, 3]
     assert sorted(node for _, node in r.joins) == [0, 3]
-    assert r.error < 1e-6
+    assert r.reached
     assert r.ledger_error < 1e-12
     np.testing.assert_allclose(r.x, r.x.mean(), atol=1e-2)
     events = read_events(log)
@@ -174,10 +170,9 @@ def test_a_process_that_ends_unasked_is_started_again_and_its_nodes_join(
     assert kinds.count("exchange") == np.count_nonzero(r.log.kind == 1)
     assert [line["node"] for line in events if line["event"] == "death"] == [0, 3]
     assert sorted(line["node"] for line in events if line["event"] == "join") == [0, 3]
-    assert kinds.count("summary") >= 3
-    summary = next(line for line in reversed(events) if line["event"] == "summary")
-    assert summary["living"] == 6
-    assert 0.0 < summary["error"] < 1.0
+    assert kinds.count("summary") >= 1
+    assert events[-1]["living"] == 6
+    assert 0.0 < events[-1]["error"] < 1.0
     assert events[-1]["message"] == r.message
 
 

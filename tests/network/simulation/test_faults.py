@@ -53,7 +53,7 @@ SETTINGS = {
 
 
 def run(faults: Faults, method: str = "accelerated", **how: Any) -> Outcome:
-    return network.simulate(GRID, VALUES, method, faults=faults, **{"rng": 11, **how})
+    return network.simulate(GRID, VALUES, method=method, faults=faults, **{"rng": 11, **how})
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -32,7 +32,7 @@ event.register("numba:compile", Count())
 SQUARED = """
 X = np.random.default_rng(0).standard_normal((12, 2))
 parts = network.split(cz.problems.LeastSquares(X, X.sum(axis=1), 0.1), 3, rng=0)
-network.minimize("path:3", parts, "dual", events=9, rng=0, progress=True)
+network.minimize("path:3", parts, method="dual", events=9, rng=0, progress=True)
 """
 FAULTS = """
 faults = network.Faults(delay=0.1, loss=0.1)

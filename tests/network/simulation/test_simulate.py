@@ -49,7 +49,7 @@ def test_lazy_mixing_is_mixing(spec: str, method: str, dim: int) -> None:
     x, z = by_hand(
         graph, values, method, ((event.dt, *graph.edges[event.mark]) for event in drawn.each())
     )
-    r = network.simulate(graph, values, method, rng=5, events=300, tol=0.0)
+    r = network.simulate(graph, values, method=method, rng=5, events=300, tol=0.0)
     assert r.messages == 300
     assert r.t == drawn.t[-1]
     assert np.abs(r.x - x).max() < 1e-12
@@ -65,7 +65,7 @@ def test_the_mean_is_reached_and_nothing_lost(spec: str, method: str) -> None:
     graph = Graph.of(spec)
     values = np.random.default_rng(2).normal(size=(graph.nodes, 2))
     given = values.copy()
-    r = network.simulate(graph, values, method, rng=0, tol=1e-12)
+    r = network.simulate(graph, values, method=method, rng=0, tol=1e-12)
     assert np.array_equal(values, given)
     assert r.reached
     assert r.error <= 1e-12
@@ -81,14 +81,16 @@ def test_messages_without_delay_are_edges_that_ring(method: str) -> None:
     graph = Graph.of("grid:4x5")
     values = np.random.default_rng(1).normal(size=(20, 2))
     r = network.simulate(
-        graph, values, method, rng=2, events=4000, tol=0.0, faults=Faults(), log=True
+        graph, values, method=method, rng=2, events=4000, tol=0.0, faults=Faults(), log=True
     )
     assert r.log is not None
     paid = r.log.kind == LOG_PAY
     paid_by, to, t = (column[paid] for column in (r.log.node, r.log.peer, r.log.time))
     gaps = np.diff(t, prepend=0.0)
     x, z = by_hand(graph, values, method, zip(gaps[:300], paid_by[:300], to[:300], strict=True))
-    short = network.simulate(graph, values, method, rng=2, events=300, tol=0.0, faults=Faults())
+    short = network.simulate(
+        graph, values, method=method, rng=2, events=300, tol=0.0, faults=Faults()
+    )
     assert np.abs(short.x - x).max() < 1e-12
     assert np.abs(short.z - z).max() < 1e-12
     # Every edge in both directions alike, at the rate P; false alarms below 1e-4 each.
@@ -125,7 +127,9 @@ def test_the_law_of_both_engines(faults: Faults | None, method: str) -> None:
     values = np.array([1.0, 0.0, 0.0, 0.5])
     start = np.sum((values - values.mean()) ** 2)
     runs = [
-        network.simulate(graph, values, method, until=t, tol=0.0, rng=seed, faults=faults, record=0)
+        network.simulate(
+            graph, values, method=method, until=t, tol=0.0, rng=seed, faults=faults, record=0
+        )
         for seed in range(800)
     ]
     errors = start * np.array([r.error for r in runs])
@@ -149,9 +153,11 @@ def test_the_same_seed_gives_the_same_run_and_another_does_not() -> None:
 
 def test_recording_changes_nothing_and_is_bounded() -> None:
     graph = Graph.of("path:12")
-    whole = network.simulate(graph, one_hot(graph), "plain", rng=1)
-    few = network.simulate(graph, one_hot(graph), "plain", rng=1, record=20, snapshots=[1.0, 50.5])
-    none = network.simulate(graph, one_hot(graph), "plain", rng=1, record=0)
+    whole = network.simulate(graph, one_hot(graph), method="plain", rng=1)
+    few = network.simulate(
+        graph, one_hot(graph), method="plain", rng=1, record=20, snapshots=[1.0, 50.5]
+    )
+    none = network.simulate(graph, one_hot(graph), method="plain", rng=1, record=0)
     assert whole.x.tobytes() == few.x.tobytes() == none.x.tobytes()
     assert 20 <= len(few.trace.t) <= 42 < len(whole.trace.t)
     assert len(none.trace.t) == 2
@@ -159,7 +165,7 @@ def test_recording_changes_nothing_and_is_bounded() -> None:
     assert few.trace.messages[-1] == few.messages
     assert few.trace.error[0] == 1.0
     for t in (1.0, 50.5):
-        alone = network.simulate(graph, one_hot(graph), "plain", rng=1, until=t)
+        alone = network.simulate(graph, one_hot(graph), method="plain", rng=1, until=t)
         assert alone.t == t
         assert np.abs(few.snapshots[t] - alone.x).max() < 1e-15
     gap = np.diff(few.trace.messages[:-1])
@@ -170,7 +176,7 @@ def test_the_measured_rate_is_that_of_the_slowest_mode() -> None:
     # E x falls as e^{-mu_g t / 2} there, its square as e^{-mu_g t}.  Over 40 seeds the ratio is
     # 0.998 on average with a standard deviation of 0.027: a false alarm is beyond 7 of them.
     graph = Graph.of("cycle:20")
-    r = network.simulate(graph, one_hot(graph), "plain", rng=0, tol=1e-20)
+    r = network.simulate(graph, one_hot(graph), method="plain", rng=0, tol=1e-20)
     assert r.rate_measured == pytest.approx(graph.mu_g, rel=0.2)
 
 
@@ -182,8 +188,8 @@ def test_no_rate_is_fitted_to_rounding(method: str, offset: float) -> None:
     values = np.random.default_rng(1).standard_normal(20) + offset
     # Chance decides when rounding makes all values equal, and ends the run; most often it is late.
     most = 200_000 if method == "plain" else 25_000
-    on = network.simulate("path:20", values, method, rng=0, tol=0.0, events=most)
-    stopped = network.simulate("path:20", values, method, rng=0, tol=on.rounding)
+    on = network.simulate("path:20", values, method=method, rng=0, tol=0.0, events=most)
+    stopped = network.simulate("path:20", values, method=method, rng=0, tol=on.rounding)
     assert on.error < on.rounding < 1e-15
     assert np.count_nonzero(on.trace.error < on.rounding) > 10
     # Rows are thinned in the longer run: a few per cent.
@@ -191,14 +197,15 @@ def test_no_rate_is_fitted_to_rounding(method: str, offset: float) -> None:
 
 
 def test_a_run_that_is_rounding_from_the_start_has_no_rate() -> None:
-    r = network.simulate("path:20", 1.0 + 1e-16 * np.arange(20.0), "plain", rng=0, tol=0.0)
+    r = network.simulate("path:20", 1.0 + 1e-16 * np.arange(20.0), method="plain", rng=0, tol=0.0)
     assert math.isnan(r.rate_measured)
 
 
 def test_divergence_ends_the_run() -> None:
     graph = Graph.of("path:30")
     faults = Faults(delay=20.0)
-    r = network.simulate(graph, one_hot(graph), rng=0, faults=faults, until=1e7)
+    with pytest.warns(network.StalenessWarning, match="past the limit"):
+        r = network.simulate(graph, one_hot(graph), rng=0, faults=faults, until=1e7)
     assert not r.reached
     assert r.message.startswith("The error grew without end")
     assert 1e12 <= r.error < math.inf
@@ -246,7 +253,7 @@ def test_a_million_nodes_fit() -> None:
     n = 1_000_000
     i = np.arange(n)
     graph = Graph(n, np.column_stack([i, (i + 1) % n]), np.full(n, 1.0 / n))
-    r = network.simulate(graph, np.sin(i), "plain", rng=0, events=n, tol=0.0)
+    r = network.simulate(graph, np.sin(i), method="plain", rng=0, events=n, tol=0.0)
     assert r.messages == n
     assert 0.0 < r.error < 1.0
     assert r.ledger_error < 1e-12

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import options, refuse, show, to_json, within
+from continuized.app.commands import BadInput, options, refuse, show, to_json, within
 from continuized.app.report import Table
 from continuized.network.optimisation import METHODS
 from continuized.support import files
@@ -20,6 +20,8 @@ DEFAULT = "grid:5x5"
 ROWS_A_NODE, COLUMNS = 40, 10  # of the data made up where none are given
 NO_THEOREM = ("a2cid2", "plain-sgd")
 SLOW_TOL = 1e-4  # to which methods race with a slow node
+SECONDS = 60.0
+KILLED_AFTER = 20.0  # units of t, for each node to be killed: real nodes take no theorem's time
 
 
 @click.command("decentralized")
@@ -31,34 +33,43 @@ SLOW_TOL = 1e-4  # to which methods race with a slow node
               help="It adds l2/2 |w|^2 to the mean loss.  [default: 1/rows]")  # fmt: skip
 @options.graph_options(DEFAULT)
 @click.option("--method", type=click.Choice([*METHODS, "all"]), default="dual", show_default=True)
+@click.option("--transport", type=click.Choice(["simulate", "local", "ray"]), default="simulate",
+              show_default=True, help="Simulated, or real nodes: processes, or Ray.")  # fmt: skip
+@click.option("--seconds", type=click.FloatRange(min=0.0, min_open=True),
+              help=f"The longest that real nodes run.  [default: {SECONDS:g}]")  # fmt: skip
 @click.option("--tol", type=float, default=1e-8, show_default=True,
               help="End at this mean squared distance to x*, relative to |x*|^2.")  # fmt: skip
 @click.option("--events", type=click.IntRange(min=1), help="The most events of a run.")
 @click.option("--slow", type=float, default=10.0, show_default=True, callback=within(minimum=1.0),
               help="How many times slower one node is, in the race against rounds.")  # fmt: skip
 @options.fault_options()
+@options.address
 @options.log_file
 @options.seed
 @click.option("--out", type=options.FOLDER, help="Write the figure and the report here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     data: Path | None, loss: str, l2: float | None, spec: str | None, nodes: int | None,
-    method: str, tol: float, events: int | None, slow: float, message_loss: float,
-    duplication: float, delay: float, skew: float, kill: int, log_file: Path | None, seed: int,
-    out: Path | None, as_json: bool,
+    method: str, transport: str, seconds: float | None, tol: float, events: int | None,
+    slow: float, message_loss: float, duplication: float, delay: float, skew: float, kill: int,
+    address: str | None, log_file: Path | None, seed: int, out: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Fit ridge or logistic regression to rows that are dealt out to the nodes of a network.
 
     Shows every node's distance to what one machine with all the data finds, and then how long
     the dual method takes when one node is slow, against methods that go in rounds and wait for
-    it.  Faults are those of the first part.  The exit code is 0 if every method that has a theorem
-    reached tol, 1 if not.
+    it.  Faults, and --transport, are those of the first part; the second is simulated.  The exit
+    code is 0 if every method that has a theorem reached tol, 1 if not.
     """
     import numpy as np
 
     from continuized.network import race, split
     from continuized.network.runtime.event_log import log_simulation
 
+    simulated = transport == "simulate"
+    if seconds is not None and simulated:
+        raise BadInput("--seconds is for real nodes: give --transport local or ray")
+    options.check_address(address, transport)
     options.prepare_folder(out)
     given = {"message loss": message_loss, "duplication": duplication, "delay": delay,
              "skew": skew, "kill": float(kill)}  # fmt: skip
@@ -69,16 +80,20 @@ def command(
     problem, _ = options.make_problem(X, y, loss, l2, str(data))
     with refuse(ValueError, MemoryError):
         objective = split(problem, graph.nodes, seed)
-    runs = _make_runs(graph, objective, method, tol, events, seed, given)
-    if log_file is not None:
+    limit = None if simulated else SECONDS if seconds is None else seconds
+    how = {"tol": tol, "events": events, "rng": seed, "transport": transport, "seconds": limit,
+           "address": address, "log_file": None if simulated else log_file}  # fmt: skip
+    runs = _make_runs(graph, objective, method, given, how)
+    if log_file is not None and simulated:
         for run in runs:
-            log_simulation(log_file, run, None)
+            log_simulation(log_file, run, run.log)
     work = np.ones(graph.nodes)
     work[graph.nodes // 2] = slow
     with refuse(ValueError, before=f"--slow {slow:g}: "):
         racers = race(graph, objective, work, tol=SLOW_TOL, rng=seed)
     asked = {"data": None if data is None else str(data), "loss": loss, "method": method,
-             "events": events, "seed": seed}  # fmt: skip
+             "events": events, "seed": seed, "transport": transport,
+             "seconds": limit}  # fmt: skip
     report = _make_report(graph, objective, runs, racers, slow, given, asked)
     written = [] if out is None else _write(out, report, runs, racers, slow)
     if as_json:
@@ -99,19 +114,20 @@ def _make_data(loss: str, rows: int, seed: int) -> tuple[Any, Any]:
 
 
 def _make_runs(
-    graph: Graph, objective: Objective, method: str, tol: float, events: int | None, seed: int,
-    given: dict[str, float],
-) -> list[Decentralized]:  # fmt: skip
-    """Run the methods, each with the faults in its own unit of time."""
+    graph: Graph, objective: Objective, method: str, given: dict[str, float], how: dict[str, Any]
+) -> list[Decentralized]:
+    """Run the methods, each with the faults in its own unit of time; how: for `minimize`."""
     from continuized.network import Faults, minimize
     from continuized.network.optimisation.minimize import as_method, expected_time
 
-    dead, runs = options.choose_dying(graph, int(given.get("kill", 0)), seed), []
+    dead, runs = options.choose_dying(graph, int(given.get("kill", 0)), how["rng"]), []
     with refuse(ValueError), refuse(ArithmeticError, after="; give a larger --l2"):
         for name in METHODS if method == "all" else (method,):
             chosen, faults = as_method(name), None
             if given:
-                last = options.KILLED_BY * expected_time(chosen, graph, objective, tol)
+                last = options.KILLED_BY * expected_time(chosen, graph, objective, how["tol"])
+                if how["transport"] != "simulate":
+                    last = min(last, KILLED_AFTER * len(dead))
                 faults = Faults(
                     delay=given.get("delay", 0.0) / chosen.edge_rate(graph),
                     loss=given.get("message loss", 0.0),
@@ -119,10 +135,7 @@ def _make_runs(
                     skew=given.get("skew", 0.0),
                     deaths=tuple(options.space_deaths(dead, last)),
                 )
-            run = minimize(
-                graph, objective, name, tol=tol, events=events, rng=seed, progress=True,
-                faults=faults,
-            )  # fmt: skip
+            run = minimize(graph, objective, method=name, progress=True, faults=faults, **how)
             runs.append(run)
     return runs
 
@@ -198,6 +211,8 @@ def _print_report(report: dict[str, Any], written: list[str]) -> None:
         f"nodes' functions {report['L'] / report['mu']:.4g}\n"
         f"least objective, on one machine: {report['objective']:.10g}"
     )
+    if report["transport"] != "simulate":
+        click.echo(f"real nodes ({report['transport']}); the race is simulated")
     show(_make_table(report), gap=False)
     for note in _make_notes(report):
         click.echo(click.wrap_text(note, subsequent_indent="  "))
@@ -221,8 +236,8 @@ def _make_table(report: dict[str, Any]) -> Table:
         "rate measured": lambda r: _show_rate(r["rate_measured"], "too short"),
         "rate, at least": lambda r: _show_rate(r["rate_theory"]),
     }
-    if report["faults"]:
-        del columns["rate, at least"]  # no theorem covers faults
+    if report["faults"] or report["transport"] != "simulate":
+        del columns["rate, at least"]  # no theorem covers faults, or clocks of real nodes
     if "kill" in report["faults"]:
         columns["moved by deaths"] = lambda r: f"{r['agreed_error']:.1e}" if r["deaths"] else ""
     rows = []

@@ -127,8 +127,7 @@ def _make_runs(setting: Setting, views: bool) -> list[MethodRun]:
         bounds = [gossip.rate(graph) for gossip in gossips]
         quickest = _time(max(bounds), setting.tol)
         times = [f * quickest for f in KEPT] if views and graph.nodes <= MOST_DRAWN else []
-        methods = zip(gossips, bounds, strict=True)
-        outcomes = [_run(setting, gossip, bound, dead, times) for gossip, bound in methods]
+        outcomes = [_run(setting, gossip, quickest, dead, times) for gossip in gossips]
         if setting.log_file is not None and setting.transport == "simulate":
             from continuized.network.runtime.event_log import log_simulation
 
@@ -164,26 +163,29 @@ def _exact_rates(graph: Graph, gossips: list[Gossip]) -> list[float | None]:
 
 
 def _run(
-    setting: Setting, gossip: Gossip, rate: float, dead: list[int], times: list[float]
+    setting: Setting, gossip: Gossip, quickest: float, dead: list[int], times: list[float]
 ) -> Outcome:
-    """Run a method; `dead` are to die in time, and values are kept at `times`."""
+    """Run a method; `dead` are to die in time, and values are kept at `times`.
+
+    quickest: when the quicker method has arrived, by its theorem: nodes die at the same times in
+    the runs of both, or these could not be compared.
+    """
     from continuized import network
     from continuized.network.runtime.run import KILL_EVERY
     from continuized.network.simulation.replay import states_at
 
     graph, values, tol = setting.graph, setting.values, setting.tol
     if setting.transport == "simulate":
-        deaths = options.space_deaths(dead, options.KILLED_BY * _time(rate, tol))
+        deaths = options.space_deaths(dead, options.KILLED_BY * quickest)
         faults: Faults | None = None
         if deaths or any(setting.faults.values()):
             faults = network.Faults(**setting.faults, deaths=tuple(deaths))
-            _tell_delay(graph, gossip, faults)
         return network.simulate(
-            graph, values, gossip, tol=tol, rng=setting.seed, faults=faults, snapshots=times,
+            graph, values, method=gossip, tol=tol, rng=setting.seed, faults=faults, snapshots=times,
             log=setting.log_file is not None, progress=sys.stderr.isatty(),
         )  # fmt: skip
     outcome = network.run(
-        graph, values, setting.transport, method=gossip, tol=tol, seconds=setting.seconds,
+        graph, values, transport=setting.transport, method=gossip, tol=tol, seconds=setting.seconds,
         rng=setting.seed, kill=options.space_deaths(dead, KILL_EVERY * len(dead)),
         log=bool(times), log_file=setting.log_file, address=setting.address,
         progress=sys.stderr.isatty(), **setting.faults,
@@ -193,21 +195,6 @@ def _run(
         found = states_at(graph, values, gossip, outcome.log, times)
         outcome.snapshots = dict(zip(times, found, strict=True))
     return outcome
-
-
-def _tell_delay(graph: Graph, gossip: Gossip, faults: Faults) -> None:
-    """Warn of delays that acceleration does not bear."""
-    from continuized.network import delay_limit, too_stale
-
-    if not gossip.accelerated or not faults.delay:
-        return
-    verdict = too_stale(graph, gossip, 2.0 * faults.delay)
-    if verdict != "fine":
-        warnings.warn(
-            f"a delay of {faults.delay:g} is {verdict} the limit {delay_limit(graph, gossip):.3g} "
-            "of accelerated gossip on this graph; use --method plain, or a shorter delay",
-            stacklevel=2,
-        )
 
 
 @contextmanager
@@ -225,7 +212,8 @@ def _tell_warnings(graph: Graph) -> Iterator[list[warnings.WarningMessage]]:
             sentences.append(f"acceleration gains nothing on {name}; --method plain does as well")
         else:
             # What to do is said of the library's function; the command chooses the speed itself.
-            sentences.append(str(warning.message).partition("; give a lower speed=")[0])
+            sentence = str(warning.message).partition("; give a lower speed=")[0]
+            sentences.append(sentence.replace('method="plain"', "--method plain"))
     for sentence in dict.fromkeys(sentences):
         click.echo(f"continuized: {sentence}", err=True)
 

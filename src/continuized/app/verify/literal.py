@@ -153,7 +153,7 @@ def gossip_path(subject: Subject, effort: Effort) -> Found:
     mu_g, R = formulas.graph_constants(g.nodes, g.edges, g.P)
     x0 = np.random.default_rng(effort.seed).standard_normal((g.nodes, DIM))
     method = subject.gossip(damping=1.0)
-    r = simulate(g, x0, method, events=5 * EVENTS, tol=0.0, rng=effort.seed, log=True)
+    r = simulate(g, x0, method=method, events=5 * EVENTS, tol=0.0, rng=effort.seed, log=True)
     assert r.log is not None
     paid = r.log.kind == LOG_PAY
     events = zip(

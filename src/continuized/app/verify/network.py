@@ -47,7 +47,7 @@ def gossip_equality(subject: Subject, effort: Effort) -> Found:
         method, squares = subject.gossip(accelerated), []
         for run in range(effort.runs // GOSSIP_RUNS):
             r = simulate(
-                g, x0, method, until=T, tol=0.0, record=0,
+                g, x0, method=method, until=T, tol=0.0, record=0,
                 rng=random_streams.child(root, int(accelerated), run),
             )  # fmt: skip
             squares.append([np.sum(r.x**2)])
@@ -88,7 +88,7 @@ def gossip_conserves(subject: Subject, effort: Effort) -> Found:
     faults = Faults(delay=1.0, loss=0.1, duplication=0.05, skew=np.linspace(-0.5, 0.5, g.nodes))
     for accelerated in BOTH:
         method = subject.gossip(accelerated)
-        r = simulate(g, x0, method, until=500.0, rng=effort.seed)
+        r = simulate(g, x0, method=method, until=500.0, rng=effort.seed)
         yield at_most(1e-12, [abs(np.sum(r.x + r.z - 2.0 * x0)) / total, r.ledger_error])
         nodes = gossip_nodes.make_nodes(x0[:, None], method.constants(g))
         engine = subject.messages(g, nodes, root, faults)
@@ -174,7 +174,7 @@ def dadao_runs(subject: Subject, effort: Effort) -> Found:
     slow = 0
     for run in range(runs):
         r = network.minimize(
-            graph, parts, subject.dadao(), tol=1e-6, rng=random_streams.child(root, run)
+            graph, parts, method=subject.dadao(), tol=1e-6, rng=random_streams.child(root, run)
         )
         slow += not r.rate_measured >= r.rate_theory
     margin = math.sqrt(math.log(1.0 / effort.alpha) / (2.0 * runs))

@@ -363,13 +363,15 @@ class BackgroundNode:
         self._finishing, self._leaving = True, not average
         with self.lock:
             self.node.finish(self._now())
+            # One that leaves refuses, so that none pays it what it would no longer get.
+            self.node.quiet = self._leaving
         self._loop.call_later(self.node.timeout, self._announce)
         self._loop.call_later(seconds, self._leave_late_ones_behind, seconds)
         self._announce_if_settled()
 
     def _announce_if_settled(self) -> None:
         with self.lock:
-            settled = self.node.settled
+            settled = self.node.idle if self._leaving else self.node.settled
         if settled:
             self._announce()
 

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
+from continuized.network.optimisation.functions import Functions
 from continuized.network.optimisation.objective import KINDS, Objective
 from continuized.support import validation as check
 
@@ -38,9 +40,11 @@ class A2CiD2:
     Parameters
     ----------
     step : float, optional
-        By default 1/(4 L_row), L_row the smoothness of the roughest row's function.
+        By default 1/(4 L_row), L_row the smoothness of the roughest row's function; of functions of
+        your own, 1/(4 L).
     batch : int
         Rows of a stochastic gradient, drawn with replacement; 0: all the node's rows, no noise.
+        Functions of your own have no rows to draw: they are asked for their gradients.
     communications : float
         Exchanges for each gradient, over the whole network.
     accelerated : bool
@@ -55,7 +59,7 @@ class A2CiD2:
     >>> from continuized import network, problems
     >>> X = np.random.default_rng(0).standard_normal((60, 3))
     >>> parts = network.split(problems.LeastSquares(X, X.sum(axis=1), l2=0.1), 5, rng=0)
-    >>> r = network.minimize("cycle:5", parts, A2CiD2(), events=20_000, rng=0)
+    >>> r = network.minimize("cycle:5", parts, method=A2CiD2(), events=20_000, rng=0)
     >>> bool(r.error < 0.1)
     True
     """
@@ -64,6 +68,9 @@ class A2CiD2:
     batch: int = 1
     communications: float = 1.0
     accelerated: bool = True
+
+    kind: ClassVar[str] = "a2cid2"  # of its nodes
+    takes_gradients: ClassVar[bool] = True  # nodes of their own accord, beside exchanges
 
     def __post_init__(self) -> None:
         for name in ("step", "communications"):
@@ -89,15 +96,27 @@ class A2CiD2:
         chi_1, chi_2 = 1.0 / (rate * graph.mu_g), 0.5 * graph.R / rate
         return Constants(0.5 / math.sqrt(chi_1 * chi_2), 0.5, 0.5 * math.sqrt(chi_1 / chi_2))
 
-    def step_for(self, objective: Objective) -> float:
+    def as_gossip(self, graph: Graph, objective: Objective | Functions) -> Constants:
+        """Return the constants of the gossip that its exchanges are, in the time of their ticks."""
+        constants = self.constants(graph)
+        return constants._replace(theta=constants.theta / self.edge_rate(graph))
+
+    def numbers(self, graph: Graph, objective: Objective | Functions) -> dict[str, float]:
+        """Return the constants by their names, for nodes that are made elsewhere."""
+        own = {"length": self.step_for(objective), "batch": self.batch}
+        return {**own, **self.constants(graph)._asdict()}
+
+    def step_for(self, objective: Objective | Functions) -> float:
         """Return the step, given or by default."""
         if self.step is not None:
             return float(self.step)
+        if isinstance(objective, Functions):
+            return 1.0 / (CAUTION * objective.L)
         o, curvature = objective, KINDS[objective.loss].curvature
         largest = np.maximum.reduceat((o.X * o.X).sum(axis=1), o.starts[:-1])
         roughest = (curvature * o.scale * np.diff(o.starts) * largest + o.l2).max()
         return float(1.0 / (CAUTION * roughest))
 
-    def rate(self, graph: Graph, objective: Objective) -> float:
+    def rate(self, graph: Graph, objective: Objective | Functions) -> float:
         """Return NaN: no theorem here gives a rate."""
         return math.nan

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from continuized.network.graphs.graph import Graph
-from continuized.network.optimisation.objective import Objective
+from continuized.network.optimisation.functions import Functions
+from continuized.network.optimisation.objective import Objective, check_convexity
 
 X, X_TILDE, Y, Y_TILDE, Z, Z_TILDE = range(6)
 Six = tuple[float, float, float, float, float, float]
@@ -60,22 +61,32 @@ class DADAO:
     >>> from continuized import network, problems
     >>> X = np.random.default_rng(0).standard_normal((60, 3))
     >>> parts = network.split(problems.LeastSquares(X, X.sum(axis=1), l2=0.1), 5, rng=0)
-    >>> network.minimize("cycle:5", parts, DADAO(), tol=1e-4, rng=0).reached
+    >>> network.minimize("cycle:5", parts, method=DADAO(), tol=1e-4, rng=0).reached
     True
     """
 
-    name = "dadao"
+    name: ClassVar[str] = "dadao"
+    kind: ClassVar[str] = "dadao"  # of its nodes
+    takes_gradients: ClassVar[bool] = True  # nodes of their own accord, beside exchanges
 
-    def steps(self, graph: Graph, objective: Objective) -> Steps:
+    def numbers(self, graph: Graph, objective: Objective | Functions) -> dict[str, float]:
+        """Return the constants by their names, for nodes that are made elsewhere."""
+        return self.steps(graph, objective)._asdict()
+
+    def steps(self, graph: Graph, objective: Objective | Functions) -> Steps:
         """Return its constants on a graph."""
+        check_convexity(objective)
         nu, L, chi_1 = 0.5 * objective.mu, objective.L, 1.0 / math.sqrt(graph.R * graph.mu_g)
         return Steps(math.sqrt(nu) / math.sqrt(L), nu, L, chi_1)
+
+    def as_gossip(self, graph: Graph, objective: Objective | Functions) -> None:
+        """Return None: its exchanges are no accelerated gossip."""
 
     def edge_rate(self, graph: Graph) -> float:
         """Return the rate of all edges together: sqrt(R / mu_g)."""
         return math.sqrt(graph.R / graph.mu_g)
 
-    def rate(self, graph: Graph, objective: Objective) -> float:
+    def rate(self, graph: Graph, objective: Objective | Functions) -> float:
         """Return r where the theorem says that the error falls as e^{-rt}."""
         return math.sqrt(objective.mu / objective.L) / (8.0 * math.sqrt(2.0))
 

@@ -15,20 +15,17 @@ case f_i(w) = |w - x_i|^2 / 2.  All start at 0, so that the sums over the nodes 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
-from continuized.network.optimisation.objective import Objective
-from continuized.network.protocol.node_model import GossipModel, NodeModelSpec
-from continuized.problems.base import Array
+from continuized.network.optimisation.functions import Functions
+from continuized.network.optimisation.objective import Objective, check_convexity
+from continuized.network.protocol.node_model import NodeModelSpec
 from continuized.process.methods import Continuized
 from continuized.process.parameters import exponential_gamma_prime, omega
-
-FACTORY = "continuized.network.optimisation.dual:DualModel"
 
 
 @dataclass(frozen=True)
@@ -49,18 +46,23 @@ class Dual:
 
     accelerated: bool = True
 
+    kind: ClassVar[str] = "dual"  # of its nodes
+    takes_gradients: ClassVar[bool] = False  # nodes of their own accord, beside exchanges
+
     @property
     def name(self) -> str:
         """The name in results: "dual" or "plain-dual"."""
         return "dual" if self.accelerated else "plain-dual"
 
-    def process(self, graph: Graph, objective: Objective) -> Continuized:
+    def process(self, graph: Graph, objective: Objective | Functions) -> Continuized:
         """Return the continuized process whose flow and steps the nodes follow."""
+        check_convexity(objective)
         L = 2.0 * graph.R / objective.mu
         return Continuized(L, min(graph.mu_g / objective.L, L))  # equal at most, but for rounding
 
-    def constants(self, graph: Graph, objective: Objective) -> Constants:
+    def constants(self, graph: Graph, objective: Objective | Functions) -> Constants:
         """Return what every node must know."""
+        check_convexity(objective)
         gamma = 0.5 * objective.mu
         if not self.accelerated:
             return Constants(0.0, gamma, gamma)
@@ -68,11 +70,20 @@ class Dual:
         theta = 2.0 * omega(process.L, process.mu)
         return Constants(theta, gamma, exponential_gamma_prime(process.L, process.mu))
 
+    def numbers(self, graph: Graph, objective: Objective | Functions) -> dict[str, float]:
+        """Return the constants by their names, for nodes that are made elsewhere."""
+        return self.constants(graph, objective)._asdict()
+
+    def as_gossip(self, graph: Graph, objective: Objective | Functions) -> Constants:
+        """Return the constants of the gossip that it is where all f_i have the curvature mu."""
+        theta, gamma, gamma_prime = self.constants(graph, objective)
+        return Constants(theta, gamma / objective.mu, gamma_prime / objective.mu)
+
     def edge_rate(self, graph: Graph) -> float:
         """Return the rate of all edges together: 1."""
         return 1.0
 
-    def rate(self, graph: Graph, objective: Objective) -> float:
+    def rate(self, graph: Graph, objective: Objective | Functions) -> float:
         """Return r where the theorem says that the error falls as e^{-rt}."""
         if self.accelerated:
             return self.constants(graph, objective).theta
@@ -87,37 +98,26 @@ class Dual:
         """
         graph = Graph.of(graph)
         check_fits(graph, objective)
-        options = {"loss": objective.loss, **self.constants(graph, objective)._asdict()}
-        parts = (objective.arrays_of(i) for i in range(objective.nodes))
-        return [NodeModelSpec(FACTORY, arrays, options) for arrays in parts]
+        return specify_nodes(self, graph, objective)
 
 
-class DualModel(GossipModel):
-    """A real node of the dual method: gossip whose answer is w = grad f*(x), x the dual variable.
-
-    f is the one function of an `Objective` with this loss and these arrays.
-    """
-
-    def __init__(
-        self, theta: float, gamma: float, gamma_prime: float, loss: float, **arrays: ArrayLike
-    ) -> None:
-        from continuized.network.optimisation.local_solver import DualFunction
-
-        own = Objective(loss, **{name: np.array(array) for name, array in arrays.items()})
-        super().__init__(np.zeros(own.dim), theta, gamma, gamma_prime)
-        self._function = DualFunction(own)
-
-    def answer(self) -> Array:
-        """Return grad f*(x)."""
-        (w,) = self._function.slopes(self.x[np.newaxis])
-        return np.asarray(w)
-
-    def join(self, x: Array) -> None:
-        """Start from nothing, as at the start: a neighbour's w says nothing of this node's x."""
-        self.x, self.z = np.zeros_like(self.x), np.zeros_like(self.z)
+FACTORY = "continuized.network.optimisation.node_models:make_single_node"
 
 
-def check_fits(graph: Graph, objective: Objective) -> None:
+def specify_nodes(method: Any, graph: Graph, objective: Any) -> list[NodeModelSpec]:
+    """Specify a model for each real node: regressions by their arrays, other functions as they
+    are."""
+    options = {"kind": method.kind, "numbers": method.numbers(graph, objective)}
+    if not isinstance(objective, Objective):
+        dim = {"dim": np.array(objective.dim)}
+        each = objective.problems
+        return [NodeModelSpec(FACTORY, dim, options, {"function": own}) for own in each]
+    options["loss"] = objective.loss
+    parts = (objective.arrays_of(i) for i in range(objective.nodes))
+    return [NodeModelSpec(FACTORY, arrays, options) for arrays in parts]
+
+
+def check_fits(graph: Graph, objective: Any) -> None:
     """Raise ValueError unless there is a function for each node."""
     if graph.nodes != objective.nodes:
         raise ValueError(

@@ -290,7 +290,10 @@ def _find_minimiser(
     # A step at a time: a thread that was given up ends after the next one.
     steps = (newton(kind, X, y, weights, l2, s, w, room, 1) for _ in range(MOST_NEWTON_STEPS))
     if not any(steps):
-        raise ArithmeticError(f"Newton's method did not end on {n} rows; scale the columns")
+        advice = "scale the columns" if l2 > 0.0 else "there may be no minimum: give l2 > 0"
+        raise ArithmeticError(f"Newton's method did not end on {n} rows; {advice}")
+    if l2 == 0.0 and not np.any(y * (X @ w) <= 0.0):  # w may have overflowed
+        raise ArithmeticError("the rows can be separated, so that there is no minimum: give l2 > 0")
     return w
 
 

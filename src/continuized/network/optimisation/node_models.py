@@ -12,10 +12,12 @@ from continuized.network.optimisation import dadao, local_solver
 from continuized.network.optimisation.a2cid2 import A2CiD2
 from continuized.network.optimisation.dadao import DADAO, X_TILDE, Y_TILDE, Z_TILDE, Steps, X, Y, Z
 from continuized.network.optimisation.dual import Dual
+from continuized.network.optimisation.functions import Functions
 from continuized.network.optimisation.local_solver import LocalData
 from continuized.network.optimisation.objective import Objective
-from continuized.network.simulation.engine import NodeSet
+from continuized.network.simulation.engine import NodeSet, OwnGradients
 from continuized.network.simulation.node_models.interface import TIME, node_model
+from continuized.network.simulation.node_models.single_node import SingleNode
 from continuized.problems.base import Array
 from continuized.problems.losses import loss_slope
 from continuized.process.flow import equal_weights, mix
@@ -26,30 +28,80 @@ compile_formulas(*dadao.FORMULAS)
 
 
 def make_nodes(
-    method: Dual | DADAO | A2CiD2, graph: Graph, objective: Objective, speeds: Array | None = None
+    method: Dual | DADAO | A2CiD2,
+    graph: Graph,
+    objective: Objective | Functions,
+    speeds: Array | None = None,
 ) -> NodeSet:
     """Make the nodes at the start, where all is 0.
 
     `speeds` are the rates of their gradients, by default 1.
     """
-    edge_rate, nodes, dim = method.edge_rate(graph), objective.nodes, objective.dim
-    data = local_solver.make_data(objective, conjugates=isinstance(method, Dual))
-    if isinstance(method, Dual):
-        constants, (y, z, w) = method.constants(graph, objective), np.zeros((3, nodes, dim))
-        dual = DualNodes(constants, data, y, z, w, local_solver.make_room_for(objective))
-        # Where they agree, y = z = grad f(w).
-        return NodeSet(dual, dim, ("y", "z", "w"), edge_rate=edge_rate, tilt=0.5)
-    rates = np.ones(nodes) if speeds is None else speeds
-    if isinstance(method, DADAO):
-        steps, state = method.steps(graph, objective), np.zeros((nodes, 6, dim))
-        model, tilt = DadaoNodes(steps, data, state, np.empty(dim)), -1.0 / 3.0
-        # Where they agree, z = z~ = -grad f(w).
-        return NodeSet(model, dim, ("state",), edge_rate=edge_rate, step_rates=rates, tilt=tilt)
-    x, x_tilde, moved = np.zeros((3, nodes, dim))
-    constants, length = method.constants(graph), method.step_for(objective)
-    sgd = SgdNodes(constants, data, length, method.batch, x, x_tilde, moved, np.empty(dim))
-    changing = ("x", "x_tilde", "moved")
-    return NodeSet(sgd, dim, changing, edge_rate=edge_rate, step_rates=rates)
+    numbers = method.numbers(graph, objective)
+    nodes = MAKERS[method.kind](objective, **numbers)._replace(edge_rate=method.edge_rate(graph))
+    if method.takes_gradients and speeds is not None:
+        nodes = nodes._replace(step_rates=speeds)
+    return nodes
+
+
+def make_single_node(
+    kind: str, numbers: dict[str, float], loss: float | None = None, function: Any = None,
+    **arrays: Array,
+) -> SingleNode:  # fmt: skip
+    """Make the model of one real node: of a method's `kind`, with the numbers that all nodes know.
+
+    Its function is that of an `Objective` with this loss and these arrays, or a Problem.
+    """
+    if loss is None:
+        return SingleNode(MAKERS[kind](Functions((function,), dim=int(arrays["dim"])), **numbers))
+    own = Objective(loss, **{name: np.array(array) for name, array in arrays.items()})
+    return SingleNode(MAKERS[kind](own, **numbers))
+
+
+def make_dual_nodes(objective: Objective, **constants: float) -> NodeSet:
+    """Make the nodes of the dual method."""
+    y, z, w = np.zeros((3, objective.nodes, objective.dim))
+    data, room = local_solver.make_data(objective, True), local_solver.make_room_for(objective)
+    nodes = DualNodes(Constants(**constants), data, y, z, w, room)
+    # Where they agree, y = z = grad f(w).
+    return NodeSet(nodes, objective.dim, ("y", "z", "w"), tilt=0.5)
+
+
+def make_dadao_nodes(objective: Objective | Functions, **steps: float) -> NodeSet:
+    """Make the nodes of DADAO."""
+    dim, state = objective.dim, np.zeros((objective.nodes, 6, objective.dim))
+    own, slope = None, np.zeros(dim)
+    if isinstance(objective, Functions):
+        own = OwnGradients(objective.gradient, state[:, X], slope)
+        model: Any = OwnDadaoNodes(Steps(**steps), None, state, slope)
+    else:
+        data = local_solver.make_data(objective, conjugates=False)
+        model = DadaoNodes(Steps(**steps), data, state, slope)
+    rates, tilt = np.ones(objective.nodes), -1.0 / 3.0  # where they agree, z = z~ = -grad f(w)
+    return NodeSet(model, dim, ("state",), step_rates=rates, tilt=tilt, own=own)
+
+
+def make_sgd_nodes(
+    objective: Objective | Functions, length: float, batch: int, **constants: float
+) -> NodeSet:
+    """Make the nodes of A²CiD²."""
+    x, x_tilde, moved = np.zeros((3, objective.nodes, objective.dim))
+    own, g = None, np.zeros(objective.dim)
+    numbers, rest = Constants(**constants), (length, batch, x, x_tilde, moved, g)
+    if isinstance(objective, Functions):
+        own = OwnGradients(objective.gradient, x, g)
+        model: Any = OwnSgdNodes(numbers, None, *rest)
+    else:
+        model = SgdNodes(numbers, local_solver.make_data(objective, conjugates=False), *rest)
+    rates, changing = np.ones(objective.nodes), ("x", "x_tilde", "moved")
+    return NodeSet(model, objective.dim, changing, step_rates=rates, own=own)
+
+
+MAKERS: dict[str, Any] = {
+    "dual": make_dual_nodes,
+    "dadao": make_dadao_nodes,
+    "a2cid2": make_sgd_nodes,
+}
 
 
 @uncounted
@@ -96,7 +148,10 @@ class DualNodes(NamedTuple):
     def conserved_per_transfer(nodes) -> float:
         return nodes.constants.gamma + nodes.constants.gamma_prime
 
-    def start_from(nodes, work: Array, i: int, other: int) -> None:
+    def parts(nodes, i: int) -> tuple[Array, Array]:
+        return nodes.y[i].copy(), nodes.z[i].copy()
+
+    def start_from(nodes, work: Array, i: int, told: Array, known: bool) -> None:
         """Start from nothing, as at the start: a neighbour's w says nothing of this node's y."""
         for c in range(nodes.y.shape[1]):
             nodes.y[i, c], nodes.z[i, c], nodes.w[i, c] = 0.0, 0.0, 0.0
@@ -107,7 +162,7 @@ class DadaoNodes(NamedTuple):
     """state (nodes, 6, dim); slope (dim,) is room for a gradient."""
 
     steps: Steps
-    data: LocalData
+    data: LocalData | None
     state: Array
     slope: Array
 
@@ -133,12 +188,8 @@ class DadaoNodes(NamedTuple):
 
     def step(nodes, work: Array, i: int, rng: Any) -> None:
         """Take a step with the gradient of f at x."""
-        u, slope = nodes.state, nodes.slope
-        local_solver.gradient(nodes.data, i, u[i, X], slope)
-        for c in range(slope.size):
-            u[i, X, c], u[i, X_TILDE, c], u[i, Y_TILDE, c] = dadao.take_gradient(
-                u[i, X, c], u[i, X_TILDE, c], u[i, Y_TILDE, c], slope[c], nodes.steps
-            )
+        local_solver.gradient(nodes.data, i, nodes.state[i, X], nodes.slope)
+        take_dadao_step(nodes, i)
 
     def conserved(nodes, work: Array, i: Any, c: int) -> Any:
         """Return z + 2 z~, which the flow leaves and gradients do not touch."""
@@ -148,17 +199,44 @@ class DadaoNodes(NamedTuple):
         """Return 1/2 + 2 (2 chi_1/s)."""
         return 0.5 + 2.0 * dadao.pull(nodes.steps)
 
-    def start_from(nodes, work: Array, i: int, other: int) -> None:
+    def parts(nodes, i: int) -> tuple[Array, Array]:
+        return nodes.state[i, Z].copy(), 2.0 * nodes.state[i, Z_TILDE]
+
+    def start_from(nodes, work: Array, i: int, told: Array, known: bool) -> None:
         """Start with a neighbour's x and no z of its own: x = x~ and y = y~ = -nu x stand still."""
         u = nodes.state
         for c in range(u.shape[2]):
-            x = u[other, X, c] if other >= 0 else 0.0
+            x = told[c] if known else 0.0
             u[i, X, c], u[i, X_TILDE, c] = x, x
             u[i, Y, c], u[i, Y_TILDE, c] = -nodes.steps.nu * x, -nodes.steps.nu * x
             u[i, Z, c], u[i, Z_TILDE, c] = 0.0, 0.0
 
     def estimate(nodes, work: Array, i: int, c: int) -> float:
         return float(nodes.state[i, X, c])
+
+
+@uncounted
+def take_dadao_step(nodes: DadaoNodes, i: int) -> None:
+    """Take the step of node i with the gradient in `slope`."""
+    u, slope = nodes.state, nodes.slope
+    for c in range(slope.size):
+        u[i, X, c], u[i, X_TILDE, c], u[i, Y_TILDE, c] = dadao.take_gradient(
+            u[i, X, c], u[i, X_TILDE, c], u[i, Y_TILDE, c], slope[c], nodes.steps
+        )
+
+
+@node_model
+class OwnDadaoNodes(DadaoNodes):
+    """Nodes of DADAO whose functions are the user's own."""
+
+    def step(nodes, work: Array, i: int, rng: Any) -> None:
+        """Leave it to Python: see `take_slope`."""
+
+    def asks_python(nodes) -> bool:
+        return True
+
+    def take_slope(nodes, work: Array, i: int) -> None:
+        take_dadao_step(nodes, i)
 
 
 @node_model
@@ -169,7 +247,7 @@ class SgdNodes(NamedTuple):
     """
 
     constants: Constants
-    data: LocalData
+    data: LocalData | None
     length: float  # of a gradient step
     batch: int
     x: Array
@@ -191,14 +269,11 @@ class SgdNodes(NamedTuple):
 
     def step(nodes, work: Array, i: int, rng: Any) -> None:
         """Take the same step of x and x~, along a stochastic gradient."""
-        x, x_tilde, g, length = nodes.x, nodes.x_tilde, nodes.g, nodes.length
         if nodes.batch == 0:
-            local_solver.gradient(nodes.data, i, x[i], g)
+            local_solver.gradient(nodes.data, i, nodes.x[i], nodes.g)
         else:
             batch_slope(nodes, i, rng)
-        for c in range(g.size):
-            x[i, c], x_tilde[i, c] = jump(x[i, c], x_tilde[i, c], g[c], length, length)
-            nodes.moved[i, c] -= 2.0 * length * g[c]
+        take_sgd_step(nodes, i)
 
     def conserved(nodes, work: Array, i: Any, c: int) -> Any:
         """Return x + x~ but for what its gradients have added."""
@@ -212,12 +287,38 @@ class SgdNodes(NamedTuple):
         """Return 1/2 + alpha~."""
         return nodes.constants.gamma + nodes.constants.gamma_prime
 
-    def start_from(nodes, work: Array, i: int, other: int) -> None:
+    def parts(nodes, i: int) -> tuple[Array, Array]:
+        return nodes.x[i] + nodes.x_tilde[i], -nodes.moved[i]
+
+    def start_from(nodes, work: Array, i: int, told: Array, known: bool) -> None:
         """Start with a neighbour's x, and x~ = x."""
         for c in range(nodes.x.shape[1]):
-            if other >= 0:
-                nodes.x[i, c] = nodes.x[other, c]
+            if known:
+                nodes.x[i, c] = told[c]
             nodes.x_tilde[i, c], nodes.moved[i, c] = nodes.x[i, c], 0.0
+
+
+@uncounted
+def take_sgd_step(nodes: SgdNodes, i: int) -> None:
+    """Take the step of node i with the gradient in `g`."""
+    x, x_tilde, g, length = nodes.x, nodes.x_tilde, nodes.g, nodes.length
+    for c in range(g.size):
+        x[i, c], x_tilde[i, c] = jump(x[i, c], x_tilde[i, c], g[c], length, length)
+        nodes.moved[i, c] -= 2.0 * length * g[c]
+
+
+@node_model
+class OwnSgdNodes(SgdNodes):
+    """Nodes of A²CiD² whose functions are the user's own, which draw what they draw themselves."""
+
+    def step(nodes, work: Array, i: int, rng: Any) -> None:
+        """Leave it to Python: see `take_slope`."""
+
+    def asks_python(nodes) -> bool:
+        return True
+
+    def take_slope(nodes, work: Array, i: int) -> None:
+        take_sgd_step(nodes, i)
 
 
 @uncounted

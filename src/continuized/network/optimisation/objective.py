@@ -25,15 +25,58 @@ KINDS: dict[float, type[Regression]] = {
 }
 
 
+class MeanFunction:
+    """The mean of the nodes' functions: what an `Objective` and `Functions` share."""
+
+    nodes: int
+    dim: int
+    local_mu: Array
+    x_star: Array
+
+    def fun(self, w: Array) -> float:
+        """Return F(w)."""
+        raise NotImplementedError
+
+    def describe(self) -> Any:
+        """Return what a checkpoint knows it by."""
+        return self
+
+    @cached_property
+    def f_star(self) -> float:
+        """The minimum of F."""
+        return self.fun(self.x_star)
+
+    def error(self, w: Array, target: Array | None = None) -> float:
+        """Return mean_i |w_i - x*|^2, relative to |x*|^2 (absolute where that is 0): 1 at w = 0.
+
+        target: another point than x* to be near to.
+        """
+        gaps = w - (self.x_star if target is None else target)
+        size = float(self.x_star @ self.x_star)
+        return float(np.vdot(gaps, gaps)) / len(w) / (size if size > 0.0 else 1.0)
+
+
+def check_convexity(objective: MeanFunction, otherwise: str = "") -> None:
+    """Raise ValueError where some function is not known to be strongly convex."""
+    known = np.nan_to_num(objective.local_mu)
+    weakest = int(np.argmin(known))
+    if not known[weakest] > 0.0:
+        what = "regressions with l2 > 0" if isinstance(objective, Objective) else "mu= > 0"
+        raise ValueError(
+            f"the function of node {weakest} is not strongly convex; give {what}"
+            + (otherwise and f", {otherwise}")
+        )
+
+
 @dataclass(frozen=True, eq=False)
-class Objective:
+class Objective(MeanFunction):
     """F(w) = mean over the nodes of f_i(w), where f_i is known to node i only,
 
         f_i(w) = scale_i sum_{rows r of node i} loss(<x_r, w>, y_r) + l2_i/2 |w|^2.
 
     Node i has the rows starts[i], ..., starts[i + 1] - 1 of X and of y; scale and l2 have a number
     for each node, and `loss` tells the kind of regression.  Every f_i is L-smooth and mu-strongly
-    convex.  Make one with `split`, or with `Objective.of`.
+    convex, mu > 0 or 0.  Make one with `split`, or with `Objective.of`.
 
     >>> F = split(LeastSquares([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], l2=0.1), nodes=3)
     >>> F.nodes, F.dim, round(F.L, 9), round(F.mu, 9), F.x_star.round(6).tolist()
@@ -59,8 +102,7 @@ class Objective:
         """Make one from a regression for each node: F is the mean of them.
 
         Raises TypeError for anything else than `LeastSquares` or `LogisticRegression`,
-        ValueError where they differ in kind or dimension, have weights or an intercept, or one
-        of them is not strongly convex.
+        ValueError where they differ in kind or dimension, or have weights or an intercept.
 
         >>> parts = [LeastSquares([[1.0]], [1.0], l2=0.5), LeastSquares([[2.0]], [0.0], l2=0.5)]
         >>> Objective.of(parts).x_star.round(12).tolist()
@@ -78,24 +120,15 @@ class Objective:
             np.concatenate([[0], np.cumsum(sizes)]),
             1.0 / sizes,
             np.array([p.l2 for p in listed]),
-        )._check_convexity()
-
-    def _check_convexity(self) -> Objective:
-        weakest = int(np.argmin(self.local_mu))
-        if not self.local_mu[weakest] > 0.0:
-            raise ValueError(
-                f"the function of node {weakest} is not strongly convex; give a regression with "
-                "l2 > 0"
-            )
-        return self
+        )
 
     @property
-    def nodes(self) -> int:
+    def nodes(self) -> int:  # type: ignore[override]
         """How many functions there are."""
         return len(self.scale)
 
     @property
-    def dim(self) -> int:
+    def dim(self) -> int:  # type: ignore[override]
         """The number of variables."""
         return int(self.X.shape[1])
 
@@ -133,7 +166,7 @@ class Objective:
         return largest
 
     @property
-    def local_mu(self) -> Array:
+    def local_mu(self) -> Array:  # type: ignore[override]
         """A lower bound of the strong convexity of each f_i; of a logistic loss, what l2 gives."""
         if self.loss == SQUARED:
             return np.asarray(self._extremes[0] + self.l2)
@@ -189,16 +222,11 @@ class Objective:
         return found
 
     @cached_property
-    def x_star(self) -> Array:
+    def x_star(self) -> Array:  # type: ignore[override]
         """The minimiser of F, to rounding: what a single machine with all rows would find."""
         from continuized.network.optimisation.local_solver import find_minimiser
 
         return find_minimiser(*self._whole)
-
-    @cached_property
-    def f_star(self) -> float:
-        """The minimum of F."""
-        return self.fun(self.x_star)
 
     def slopes_at_minimiser(self) -> Array:
         """Return grad f_i(x*), (nodes, dim): y*, where the dual function is least."""
@@ -217,15 +245,6 @@ class Objective:
         rows = np.repeat(alive, np.diff(self.starts))
         weights, l2 = self.row_scale[rows], float(self.l2[alive].sum())
         return find_minimiser(self.loss, self.X[rows], self.y[rows], weights, l2, tilt)
-
-    def error(self, w: Array, target: Array | None = None) -> float:
-        """Return mean_i |w_i - x*|^2, relative to |x*|^2 (absolute where that is 0): 1 at w = 0.
-
-        target: another point than x* to be near to.
-        """
-        gaps = w - (self.x_star if target is None else target)
-        size = float(self.x_star @ self.x_star)
-        return float(np.vdot(gaps, gaps)) / len(w) / (size if size > 0.0 else 1.0)
 
 
 def split(problem: Regression, nodes: int, rng: Seed = 0) -> Objective:
@@ -248,7 +267,7 @@ def split(problem: Regression, nodes: int, rng: Seed = 0) -> Objective:
     Raises
     ------
     TypeError, ValueError
-        For other problems or numbers of nodes, and where an f_i is not strongly convex.
+        For other problems or numbers of nodes.
 
     >>> parts = split(LeastSquares([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], l2=0.1), nodes=2)
     >>> parts.starts.tolist(), parts.scale.round(3).tolist()
@@ -269,7 +288,7 @@ def split(problem: Regression, nodes: int, rng: Seed = 0) -> Objective:
         np.concatenate([[0], np.cumsum(sizes)]),
         np.full(nodes, nodes / count),
         np.full(nodes, checked.l2),
-    )._check_convexity()
+    )
 
 
 def _check_regressions(problems: Any) -> list[Regression]:

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from continuized.network.optimisation.accuracy import Accuracy
+from continuized.network.optimisation.functions import Functions
 from continuized.network.optimisation.objective import Objective
-from continuized.network.result import (
-    SENTENCES,
-    Decentralized,
-    OptimisationTrace,
-    rounding_of_solution,
-)
+from continuized.network.result import SENTENCES, Decentralized, OptimisationTrace
 from continuized.problems.base import Array
 from continuized.process.clock import Events
 from continuized.process.stepper import Progress, Status, Stepper
@@ -37,13 +34,13 @@ class OptimisationStepper(Stepper):
     limit, criterion_name, sentences = "events", "error", SENTENCES
 
     def __init__(
-        self, name: str, engine: Engine, objective: Objective, tol: float, record: int
+        self, name: str, engine: Engine, objective: Objective | Functions, tol: float, record: int
     ) -> None:
         self.name, self.engine, self.objective = name, engine, objective
+        self.accuracy = Accuracy(objective)
         self.tol, self.record, self.most_rows = tol, record, 2 * record
         self.period, self.rows = TESTS_EVERY * objective.nodes, 1
         self.error = math.nan  # at the last test
-        self._aim: tuple[bytes, Array] = b"", objective.x_star
 
     def begin(self) -> Progress:
         return Progress(rows=self._test_error())
@@ -70,29 +67,13 @@ class OptimisationStepper(Stepper):
         return Progress(rows=rows)
 
     def find_agreement(self) -> Array:
-        """Return where the living will agree: found anew when nodes died or came."""
-        alive, tilt = self.engine.alive, self.engine.tilt()
-        if not (alive.any() and np.isfinite(tilt).all()):
-            return np.full_like(self.objective.x_star, math.nan)
-        if alive.all() and not tilt.any():
-            return self.objective.x_star
-        key = alive.tobytes() + tilt.tobytes()
-        if key != self._aim[0]:
-            self._aim = key, self.objective.find_agreement(alive, tilt)
-        return self._aim[1]
+        """Return where the living will agree."""
+        return self.accuracy.find_agreement(self.engine.alive, self.engine.tilt())
 
     def _test_error(self) -> tuple[float, ...]:
         """Test the error; returns a row of the trace."""
         x = self.engine.estimate(self.t)[self.engine.alive]
-        found = math.nan, math.nan, math.nan  # where all are dead
-        if len(x):
-            with np.errstate(over="ignore", invalid="ignore"):  # a step may be too long
-                mean = x.mean(axis=0)
-                found = (
-                    self.objective.error(x, self.find_agreement()),
-                    self.objective.fun(mean) - self.objective.f_star,
-                    self.objective.error(x, mean),
-                )
+        found = self.accuracy.measure(x, self.find_agreement())
         self.error = found[0]
         return (self.t, float(self.engine.messages), float(self.engine.gradients), *found)
 
@@ -125,5 +106,5 @@ class OptimisationStepper(Stepper):
             joins=[(t, i) for t, i, joins in done if joins],
             ledger_error=engine.ledger_error(),
             staleness=engine.staleness(),
-            rounding=rounding_of_solution(self.objective.L / self.objective.mu),
+            rounding=self.accuracy.rounding,
         )

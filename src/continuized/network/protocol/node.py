@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from continuized.network.protocol import transitions
-from continuized.network.protocol.node_model import NodeModel
+from continuized.network.protocol.node_model import NodeModel, read_estimate
 from continuized.network.protocol.transitions import (
     ANSWERED,
     APPLIED,
@@ -41,7 +41,14 @@ from continuized.network.protocol.transitions import (
     WAKEUPS,
     Message,
 )
-from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_FALL, LOG_JOIN, LOG_PAY
+from continuized.network.result import (
+    LOG_ANSWER,
+    LOG_APPLY,
+    LOG_FALL,
+    LOG_JOIN,
+    LOG_PAY,
+    LOG_STEP,
+)
 from continuized.problems.base import Array
 
 Entry = tuple[int, int, int, int, float]  # kind, node, peer, seq, time: a line of the log
@@ -60,9 +67,14 @@ class Owed:
 
 @dataclass
 class Counts:
-    """What happened to a node; ages are those of its answers when the transfer was applied."""
+    """What happened to a node; ages are those of its answers when the transfer was applied.
+
+    `answers` are those it found, for others or to pay; `steps` are gradients of its own.
+    """
 
     exchanges: int = 0
+    answers: int = 0
+    steps: int = 0
     refused: int = 0
     given_up: int = 0
     resent: int = 0
@@ -79,16 +91,18 @@ class Counts:
 
 
 LIFE = 1 << 40  # numbers of a node that came back start above all those of its last life
+MOST_DRAWN = 1 << 53  # numbers that steps draw from: those that floats hold, as logs may
 
 
 @dataclass
 class Node:
-    """Node `number`, with the probabilities P_ij of the edges to its neighbours.
+    """Node `number`, with the rates P_ij of the edges to its neighbours.
 
     `timeout`, in units of its own time, is the longest it waits before it gives up or sends
     again.  `life` counts how often it came back: then it has first to join.  A node that goes on
     from a checkpoint is given its own `time` and the number `seq` of its last exchange, and has its
-    values already.
+    values already.  It takes gradients of its own at the rate `step_rate`, whatever exchange it is
+    in.
     """
 
     number: int
@@ -98,6 +112,7 @@ class Node:
     random: np.random.Generator
     timeout: float
     speed: float = 1.0  # of its own clock
+    step_rate: float = 0.0
     life: int = 0
     logging: bool = True
     time: float = 0.0
@@ -120,6 +135,7 @@ class Node:
         self.deadline = math.inf  # of the exchange it is in
         self.rate = 0.5 * sum(self.P)  # the other end of an edge ticks for it just as often
         self.next_tick = self.now if self.joining else self.now + self._draw_gap()
+        self.next_step = math.inf if self.joining else self.now + self._draw_step_gap()
         self.owed: dict[int, Owed] = {}
         # Received, less what was given, of what exchanges only move: of each neighbour's present
         # life, and of all lives that ended.  What it has is what it had at its start and the sum
@@ -169,6 +185,8 @@ class Node:
     def due(self) -> float:
         """When it next wants to be told that time passed, even if nothing comes."""
         times = [self.next_tick, *(owed.resend for owed in self.owed.values())]
+        if not self.quiet:
+            times.append(self.next_step)
         if self.busy:
             times.append(self.deadline)
         elif self.rows.node[SELF, WAKEUPS] > 0 and not self.quiet:
@@ -182,6 +200,7 @@ class Node:
     def tick(self, now: float) -> list[Message]:
         """Let time pass; returns what it sends."""
         rows = self.rows
+        self._take_steps(now)
         if self.busy and now >= self.deadline:
             self._give_up(now)
         out = [
@@ -199,6 +218,7 @@ class Node:
         if message.sender not in self._edge_to or message.receiver != self.number:
             self.counts.strange += 1
             return []
+        self._take_steps(now)
         if self.busy and now >= self.deadline:
             self._give_up(now)
         return self._on[message.kind](message, now)
@@ -263,7 +283,9 @@ class Node:
     def _tell(self, kind: int, e: int, message: Message, now: float) -> Message:
         """Mix, and answer with what it has."""
         self._mix(now)
-        values = self.model.answer()
+        welcomes = kind == transitions.WELCOME
+        values = read_estimate(self.model) if welcomes else self.model.answer()
+        self.counts.answers += 1
         self.rows.transfer[e, SINCE] = now
         self._note(LOG_ANSWER, message.sender, message.seq)
         return self._message(kind, message.sender, message.seq, values)
@@ -280,6 +302,7 @@ class Node:
         if not np.isfinite(d).all():
             raise ArithmeticError("a transfer is no longer finite: the run diverges")
         self.counts.exchanges += 1
+        self.counts.answers += 1
         self._book(peer, -1.0, d, plain, self._lives.get(peer, 0))
         self._note(LOG_PAY, peer, message.seq)
         self.owed[peer] = Owed(message.seq, d, plain, now + self._wait)
@@ -325,6 +348,7 @@ class Node:
             self.model.join(message.values)
             self.rows.work[SELF, TIME] = now
             self.joining, self.began = False, self._conserved()
+            self.next_step = now + self._draw_step_gap()
             self._note(LOG_JOIN, message.sender, message.seq)
             if self.model.plain:  # told before it was there
                 self._note(LOG_FALL, self.number, 0)
@@ -377,5 +401,21 @@ class Node:
         if self.logging:
             self.log.append((kind, self.number, peer, seq, self.now))
 
+    def _take_steps(self, now: float) -> None:
+        """Take the gradients that were due up to now, each at its own time."""
+        while self.next_step <= now and not self.quiet:
+            self._mix(max(self.now, self.next_step))
+            draw = int(self.random.integers(MOST_DRAWN))
+            self.model.step(draw)  # type: ignore[attr-defined]
+            self.counts.steps += 1
+            self._note(LOG_STEP, self.number, draw)
+            self.next_step += self._draw_step_gap()
+
     def _draw_gap(self) -> float:
-        return float(self.random.exponential(1.0 / self.rate)) if self.rate > 0.0 else math.inf
+        return self._draw_exponential(self.rate)
+
+    def _draw_step_gap(self) -> float:
+        return self._draw_exponential(self.step_rate)
+
+    def _draw_exponential(self, rate: float) -> float:
+        return float(self.random.exponential(1.0 / rate)) if rate > 0.0 else math.inf

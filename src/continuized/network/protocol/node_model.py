@@ -31,6 +31,10 @@ class NodeModel(Protocol):
     `plain` tells whether the node has fallen back to plain gossip.  A transfer is applied with
     the steps it was paid with, whatever the receiver has become since: `apply` is told.
 
+    Two more it may have: `estimate()`, what it has found, where that is another thing than its
+    answer; and `step(draw)`, a gradient of its own (see `Node`), whose draws follow from the
+    number `draw`.
+
     An exchange of two nodes that average:
 
     >>> steps = {"theta": 0.1, "gamma": 0.5, "gamma_prime": 0.5}
@@ -58,13 +62,19 @@ class NodeModel(Protocol):
         """Return how much of what is conserved a transfer of 1 moves."""
 
     def state(self) -> tuple[Array, Array]:
-        """Return (x, z) now."""
+        """Return (x, z) now, or other two whose sum is what exchanges only move."""
 
     def fall_back(self) -> None:
         """Go on as plain gossip, with the same x + z."""
 
     def join(self, x: Array) -> None:
-        """Start from what a neighbour answered."""
+        """Start from what a neighbour has found."""
+
+
+def read_estimate(model: NodeModel) -> Array:
+    """Return what a node has found: where the model does not say, its answer."""
+    found: Array = getattr(model, "estimate", model.answer)()
+    return found
 
 
 class GossipModel(Checkpointed):
@@ -129,6 +139,9 @@ class NodeModelSpec:
         "package.module:function", of a module that other processes can import.
     arrays : mapping of names to arrays of numbers
     options : mapping of names to what JSON can say
+    objects : mapping of names to anything else
+        Python objects, such as functions, that are handed to a process of this machine by fork,
+        where the system has it, and to actors of Ray as Ray does.
 
     >>> spec = NodeModelSpec(AVERAGING, {"x": np.zeros(1)},
     ...                 {"theta": 0.1, "gamma": 0.5, "gamma_prime": 2.0})
@@ -139,6 +152,7 @@ class NodeModelSpec:
     factory: str
     arrays: Mapping[str, Array] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)  # what JSON can say
+    objects: Mapping[str, Any] = field(default_factory=dict)
 
     def make(self) -> NodeModel:
         """Make the model itself; ValueError where `factory` names none that others can import."""
@@ -154,7 +168,7 @@ class NodeModelSpec:
                 f"got {short_repr(self.factory)}"
             )
         made: NodeModel = getattr(importlib.import_module(module), name)(
-            **self.arrays, **self.options
+            **self.arrays, **self.options, **self.objects
         )
         return made
 

@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_FALL, LOG_JOIN, LOG_PAY, Log
+from continuized.network.result import (
+    LOG_ANSWER,
+    LOG_APPLY,
+    LOG_FALL,
+    LOG_JOIN,
+    LOG_PAY,
+    LOG_STEP,
+    Log,
+)
 
 # An entry of a node's log as it travels.
 ENTRY = np.dtype(
@@ -72,7 +80,7 @@ def _find_causes(entries: NDArray[Any]) -> list[int | None]:
     position = {name: k for k, name in enumerate(names)}
     return [
         None
-        if kind in (LOG_ANSWER, LOG_FALL)
+        if kind in (LOG_ANSWER, LOG_FALL, LOG_STEP)
         else position.get((LOG_PAY if kind == LOG_APPLY else LOG_ANSWER, *name), k)
         for k, (kind, *name) in enumerate(names)
     ]

@@ -31,7 +31,7 @@ class RunMonitor(Checkpointed):
     there, and begins anew with the nodes that go on.
     """
 
-    changing = (
+    changing: tuple[str, ...] = (
         "living", "deaths", "joins", "rows", "t", "error", "_first_centre", "_first_squares",
         "all_counts", "all_dropped", "worst_ledger_error", "states_of_dead",
     )  # fmt: skip
@@ -138,6 +138,11 @@ class RunMonitor(Checkpointed):
         return int(self.total("exchanges"))
 
     @property
+    def events(self) -> int:
+        """The number of exchanges, and of gradients that nodes took of their own."""
+        return self.messages + int(self.total("steps"))
+
+    @property
     def trace(self) -> Trace:
         """The error along the run."""
         t, messages, error = zip(*self.rows, strict=True)
@@ -158,7 +163,7 @@ class RunMonitor(Checkpointed):
     def centre(self, whole: bool = True) -> Array:
         """Compute the value that the living nodes would agree on, from their last reports."""
         alive = self.living
-        x, z, answer = self._states[:SEEN] if whole else self._seen
+        x, z, answer, *_ = self._states if whole else self._seen
         if not self.averaging:
             return np.asarray(answer[alive].mean(axis=0))
         total = (x[alive] + z[alive]).sum(axis=0) + (self.in_flight() if whole else 0.0)
@@ -189,7 +194,9 @@ class RunMonitor(Checkpointed):
         alive = self.living
         conserved = self.x[alive] + self.z[alive]
         parts = [conserved, -self.start[alive], -self.of_dead[alive]]
-        sizes = sum(float(np.abs(part).sum()) for part in parts)
+        # Of x and z apart: their sum may be rounding alone, before anything was exchanged.
+        numbers = [self.x[alive], self.z[alive], *parts[1:]]
+        sizes = sum(float(np.abs(part).sum()) for part in numbers)
         left = sum(part.sum(axis=0) for part in parts) + self.in_flight()
         return float(np.abs(left).sum() / sizes) if sizes > 0.0 else 0.0
 
@@ -247,7 +254,7 @@ class RunMonitor(Checkpointed):
         return rounding_of_mean(self._values(), self._first_squares)
 
     def _values(self, whole: bool = True) -> Array:
-        x, _, answer = self._states[:SEEN] if whole else self._seen
+        x, _, answer, *_ = self._states if whole else self._seen
         return np.asarray((x if self.averaging else answer)[self.living])
 
     def _squares(self, whole: bool = True) -> float:

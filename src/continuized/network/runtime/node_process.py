@@ -5,14 +5,15 @@ Transports carry its bytes: local processes by TCP and pipes, Ray by calls of ac
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuized.network.protocol.node import Entry, Node
-from continuized.network.protocol.node_model import NodeModelSpec
+from continuized.network.protocol.node_model import NodeModelSpec, read_estimate
 from continuized.network.protocol.transitions import Message
 from continuized.network.runtime.merge_logs import ENTRY, NO_ENTRIES
 from continuized.network.runtime.saved_nodes import (
@@ -26,17 +27,20 @@ from continuized.network.runtime.sketch import Sketch
 from continuized.network.runtime.wire_format import Codec, Record
 from continuized.problems.base import Array
 
-# What is reported of a node, whole at the start and at the end: x, z, its answer, the x + z it
-# began with, what it has of the dead.  In between, sketches of the first three.
+# What is reported of a node, whole at the start and at the end: x, z, what it has found (its
+# answer, where the model does not say), the x + z it began with, what it has of the dead.  In
+# between, sketches of all of them.
 STATE = ("x", "z", "answer", "start", "of_dead")
-SEEN = 3
+SEEN = 5
 LINK_KEY = 0xFFFFFFFF  # of a link's own random stream; the keys of nodes are their numbers
 
 
 class NodeProcess:
     """Runs the nodes of one worker, as its order says (see `RunPlan.write_order`)."""
 
-    def __init__(self, order: Record) -> None:
+    def __init__(
+        self, order: Record, objects: Mapping[int, Mapping[str, Any]] = MappingProxyType({})
+    ) -> None:
         header, arrays = order
         self.worker = int(header["worker"])
         self.codec = Codec(bytes.fromhex(header["key"]), int(header["dim"]))
@@ -47,7 +51,7 @@ class NodeProcess:
         self._entries: list[Entry] = []
         self._sketch = Sketch(self.codec.dim, header["seed"])
         random = np.random.default_rng([*header["seed"], LINK_KEY, self.worker])
-        link = FaultyLink(random, *header["faults"])
+        link = FaultyLink(random, *header["faults"], constant=header["constant"])
         nodes: dict[int, Node] = {}
         failures = []
         saved = from_record(order)
@@ -55,7 +59,7 @@ class NodeProcess:
             number = given["number"]
             try:
                 its = {name: arrays[f"{number}/{name}"] for name in names}
-                model = NodeModelSpec(factory, its, options).make()
+                model = NodeModelSpec(factory, its, options, objects.get(number, {})).make()
                 if str(number) in saved:
                     restore_model(model, saved[str(number)])
                 random = np.random.default_rng([*header["seed"], number, given["life"]])
@@ -70,7 +74,7 @@ class NodeProcess:
         """Let time pass and take messages in; return the frames to send, by worker."""
         internal, self._internal = self._internal, []
         self.scheduler.advance(wall)
-        frames: dict[int, list[bytes]] = {}
+        frames: dict[int, list[bytearray]] = {}
         for message in self.scheduler.receive([*internal, *messages]):
             worker = self.worker_of.get(message.receiver)
             if worker == self.worker:
@@ -131,20 +135,21 @@ class NodeProcess:
 
     def _read_states(self, whole: bool) -> tuple[list[Node], Array]:
         """Find the nodes that have a value, and read their STATE, (5, nodes, dim), or the sketches
-        of what is SEEN, (3, nodes, size)."""
+        of what is SEEN, (5, nodes, size)."""
         nodes: list[Node] = []
         shape = (len(STATE), self.codec.dim) if whole else (SEEN, self._sketch.size)
         states = np.zeros((shape[0], len(self.scheduler.nodes), shape[1]))
         for number, node in list(self.scheduler.nodes.items()):
             if not node.joining:
                 try:
-                    told = *node.model.state(), node.model.answer(), node.began, node.of_dead
+                    found = read_estimate(node.model)
+                    of_dead = np.zeros(self.codec.dim) + node.of_dead
+                    told = *node.model.state(), found, node.began, of_dead
                 except Exception as error:  # as above
                     self.scheduler.fail(number, error)
                 else:
-                    parts = told if whole else map(self._sketch.apply, told[:SEEN])
-                    for rows, part in zip(states, parts, strict=True):
-                        rows[len(nodes)] = part
+                    for rows, part in zip(states, told, strict=whole):
+                        rows[len(nodes)] = part if whole else self._sketch.apply(np.asarray(part))
                     nodes.append(node)
         return nodes, states[:, : len(nodes)]
 

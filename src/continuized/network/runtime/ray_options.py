@@ -73,6 +73,12 @@ class Ray:
                     f"{name} has {len(given)} entries for {count} processes: give one for each"
                 )
 
+    def resources_of(self, worker: int, count: int) -> dict[str, float]:
+        """Return all that a worker asks for, by the names that Ray has for it."""
+        options = self.options_of(worker, count)
+        counted = {"CPU": options.get("num_cpus", 0.0), "GPU": options.get("num_gpus", 0.0)}
+        return {**{k: n for k, n in counted.items() if n}, **options.get("resources", {})}
+
     def options_of(self, worker: int, count: int) -> dict[str, Any]:
         """Return the options with which a worker, one of `count`, becomes an actor."""
         self.check_count(count)

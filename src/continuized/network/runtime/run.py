@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -46,8 +46,8 @@ KILL_EVERY = 0.3  # seconds
 def run(
     graph: Any,
     values: ArrayLike | Sequence[NodeModelSpec],
-    transport: str | Ray = "local",
     *,
+    transport: str | Ray = "local",
     method: str | Gossip = "accelerated",
     processes: int | None = None,
     speed: float | None = None,
@@ -199,15 +199,36 @@ def run(
         kill=changes,
         log=log,
     )
+    outcome: Outcome = conduct(
+        where, plan, monitor, changes, name, lambda its: its.make_outcome(name, shape), tol=tol,
+        seconds=seconds, watched=watched, progress=progress, log_file=log_file, keep_log=log,
+        restarts=restarts, checkpoint=(path, every, resume, who),
+    )  # fmt: skip
+    if averaging:
+        outcome.x0 = check_values(np.asarray(values), graph)
+    return outcome
+
+
+def conduct(
+    where: str | Ray, plan: RunPlan, monitor: RunMonitor, changes: list[tuple[float, int, bool]],
+    name: str, make_result: Callable[[Supervisor], Any], *, tol: float, seconds: float,
+    watched: Gossip | None = None, progress: bool = False,
+    log_file: str | os.PathLike[str] | None = None, checkpoint: tuple[Any, ...], **options: Any,
+) -> Any:  # fmt: skip
+    """Run a plan from its start to its end, and return the result that is made of it.
+
+    checkpoint: what `open_checkpointer` takes.  options: more of the `Supervisor`'s.
+    """
+    graph, (_, _, resume, _) = plan.graph, checkpoint
     with (
-        checkpoints.open_checkpointer(path, every, resume, who) as checkpointer,
+        checkpoints.open_checkpointer(*checkpoint) as checkpointer,
         closing(EventLog(log_file, graph)) as events,
         closing(make_transport(where)) as opened,
         bar("network", None, progress, "message") as show_progress,
     ):
         supervisor = Supervisor(
             opened, plan, monitor, changes, tol, seconds, watched, show_progress, events,
-            keep_log=log, restarts=restarts, checkpointer=checkpointer,
+            checkpointer=checkpointer, **options,
         )  # fmt: skip
         events.add(
             "start", method=name, transport="ray" if isinstance(where, Ray) else where,
@@ -215,17 +236,15 @@ def run(
             processes=len(plan.workers), speed=plan.speed, tol=tol, resume=bool(resume),
         )  # fmt: skip
         supervisor.run()
-        outcome = supervisor.make_outcome(name, shape)
+        outcome = make_result(supervisor)
+        drift = {"mean_drift": outcome.mean_drift} if hasattr(outcome, "mean_drift") else {}
         events.add(
             "end", reached=outcome.reached, message=outcome.message,
-            ledger_error=outcome.ledger_error, mean_drift=outcome.mean_drift,
-            **supervisor.summarise(),
+            ledger_error=outcome.ledger_error, **drift, **supervisor.summarise(),
         )  # fmt: skip
     if supervisor.terminated:
         sys.exit(EXIT_CODE)
     outcome.graph = graph
-    if averaging:
-        outcome.x0 = check_values(np.asarray(values), graph)
     return outcome
 
 
@@ -316,12 +335,14 @@ def as_transport(transport: Any, address: str | None, port: int | None) -> str |
             if address is not None:
                 raise ValueError('address= is for transport="ray"')
             return "local"
-        transport = Ray(address)
-    elif address is not None:
-        raise ValueError("give the address to network.Ray(address=...), and not to address=")
+        options = Ray(address)
+    else:
+        options = transport
+        if address is not None:
+            raise ValueError("give the address to network.Ray(address=...), and not to address=")
     if port is not None:
         raise ValueError('port= is for transport="local"; Ray chooses its own')
-    return transport
+    return options
 
 
 def make_transport(

@@ -23,13 +23,19 @@ LONGEST = 200  # letters of an error message that is passed on whole
 class FaultyLink:
     """Carries what the nodes of a worker send, with the faults that were asked for: see `Faults`.
 
-    Each copy of a message is held up for an exponential time of mean `delay`.
+    Each copy of a message is held up for an exponential time of mean `delay`, or a `constant` one.
     """
 
     def __init__(
-        self, random: np.random.Generator, loss: float, duplication: float, delay: float
+        self,
+        random: np.random.Generator,
+        loss: float,
+        duplication: float,
+        delay: float,
+        constant: bool = False,
     ) -> None:
         self.loss, self.duplication, self.delay = loss, duplication, delay
+        self.constant = constant
         self._random = random
         self._perfect = loss == duplication == delay == 0.0
         self._held: list[tuple[float, int, Message]] = []
@@ -49,12 +55,16 @@ class FaultyLink:
                 continue
             for _ in range(1 + (self._random.random() < self.duplication)):
                 self._count += 1
-                leaves = t + (self._random.exponential(self.delay) if self.delay > 0.0 else 0.0)
-                heapq.heappush(self._held, (leaves, self._count, message))
+                heapq.heappush(self._held, (t + self._draw_delay(), self._count, message))
         out = []
         while self._held and self._held[0][0] <= t:
             out.append(heapq.heappop(self._held)[2])
         return out
+
+    def _draw_delay(self) -> float:
+        if self.constant or self.delay == 0.0:
+            return self.delay
+        return float(self._random.exponential(self.delay))
 
 
 class NodeScheduler:

@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.network.analysis import too_stale
+from continuized.network.analysis import (
+    StalenessWarning,
+    delay_limit,
+    share_limit,
+    too_stale,
+)
 from continuized.network.gossip import Gossip
 from continuized.network.result import LOG_PAY, SENTENCES, Log, Outcome
 from continuized.network.runtime.event_log import SUMMARY_EVERY, EventLog
@@ -38,22 +43,6 @@ DEVIATIONS = 3.0  # by which it must be too small: chance alone should not decid
 OLD = 0.5  # theta times age: below, what mixing does to an answer until it is used is small
 
 
-class StalenessWarning(UserWarning):
-    """Messages are slow against the rate at which nodes mix.
-
-    Past what acceleration bears, the nodes go on as plain gossip (`Outcome.fell_back`), and the
-    warning says so.  Where that is welcome:
-
-    >>> import warnings
-    >>> from continuized import network
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore", StalenessWarning)
-    ...     r = network.run("path:3", [0.0, 1.0, 2.0], tol=1e-4, processes=1, rng=0)
-    >>> r.reached
-    True
-    """
-
-
 @dataclass
 class Supervisor(Checkpointed):
     """Runs the workers of one plan, from their start to their last reports.
@@ -74,6 +63,8 @@ class Supervisor(Checkpointed):
     keep_log: bool = True  # for the result, where the plan has one
     restarts: int = 0  # of each worker that ends unasked
     checkpointer: Checkpointer | None = None
+    by_t: bool = False  # changes come by t, as in a simulation, and none is waited for
+    most_events: float = math.inf  # exchanges and gradients, at most
     elapsed: float = 0.0  # seconds
     reached: bool = False
     terminated: bool = False  # by SIGTERM
@@ -83,7 +74,6 @@ class Supervisor(Checkpointed):
     _log: GrowingRows = field(default_factory=GrowingRows)  # the bytes of entries
     _starting: set[int] = field(default_factory=set)  # workers that were started again
     _rejoining: set[int] = field(default_factory=set)  # nodes of them, not yet heard of
-    _promised: set[int] = field(default_factory=set)  # those of them that the run waits for
     _reasons: dict[int, str] = field(default_factory=dict)
     _warned: bool = False
 
@@ -125,13 +115,14 @@ class Supervisor(Checkpointed):
             resumed = Resumed(self.saved_nodes, lives, monitor.t, self.resumes)
             self.plan = replace(self.plan, resumed=resumed)
             self._told = [len(monitor.deaths), len(monitor.joins)]
-            self.changes = [change for change in self.changes if change[0] > self.elapsed]
+            now = monitor.t if self.by_t else self.elapsed
+            self.changes = [change for change in self.changes if change[0] > now]
         self.transport.start(self.plan)
         if not self._wait_until(lambda: len(self._addresses) == count, START_WITHIN):
+            absent = [worker for worker in range(count) if worker not in self._addresses]
             raise TimeoutError(
-                f"{count - len(self._addresses)} of {count} processes did not start within "
-                f"{START_WITHIN:.0f} s: give fewer with processes=, or, with Ray, ask for "
-                "resources that its machines have"
+                f"{len(absent)} of {count} processes did not start within {START_WITHIN:.0f} s: "
+                f"{self.transport.advise_absence(absent)}"
             )
         monitor.begin()
         if self.checkpointer is not None:
@@ -227,9 +218,10 @@ class Supervisor(Checkpointed):
 
     def merge_log(self) -> Log | None:
         """Merge what nodes have logged; None where no log was kept, or a part of it is lost."""
-        if not (self.plan.log and self.keep_log):
-            return None
-        return merge_logs(np.asarray(self._log.join(), dtype=np.uint8).view(ENTRY))
+        return merge_logs(self._join_log()) if self.keep_log else None
+
+    def _join_log(self) -> NDArray[Any]:
+        return np.asarray(self._log.join(), dtype=np.uint8).view(ENTRY)
 
     @property
     def _present(self) -> set[int]:
@@ -242,7 +234,9 @@ class Supervisor(Checkpointed):
     def _is_over(self, elapsed: float) -> bool:
         if self.terminated or elapsed >= self.seconds or not self.monitor.living.any():
             return True
-        while self.changes and self.changes[0][0] <= elapsed:
+        if self.monitor.error == math.inf or self.monitor.events >= self.most_events:
+            return True
+        while self.changes and self.changes[0][0] <= (self.monitor.t if self.by_t else elapsed):
             _, node, back = self.changes[0]
             if back and self.monitor.living[node]:
                 break  # its end was not heard of yet
@@ -250,11 +244,10 @@ class Supervisor(Checkpointed):
             worker = self._worker_of[node]
             if back:
                 self._revive(worker)
-                self._promised.add(node)
             else:
                 self._killed.add(worker)
                 self.transport.kill(worker)
-        if self.changes or self._promised:
+        if (self.changes and not self.by_t) or self._rejoining:
             return False  # what was asked for is still to come
         self.reached = self.monitor.error <= (1.0 - self.monitor.margin) * self.tol
         return self.reached
@@ -295,9 +288,7 @@ class Supervisor(Checkpointed):
             self._arriving |= from_record(report.record)
             self._saved_in[worker] = header["saved_in"]
         failures = self.monitor.take_report(worker, report.record)
-        heard_of = set(arrays.get("number", ()))
-        self._rejoining -= heard_of
-        self._promised -= heard_of
+        self._rejoining -= set(arrays.get("number", ()))
         self._record_deaths(failures)
         if self.monitor.complete_round(self._present):
             dead = f", {len(self.monitor.deaths)} dead" if self.monitor.deaths else ""
@@ -327,7 +318,6 @@ class Supervisor(Checkpointed):
         nodes, here = set(self.plan.workers[worker]), self.monitor.living
         lost = [(node, reason) for node in sorted(nodes) if here[node] or node in self._rejoining]
         self._rejoining -= nodes  # before the others are told who is back
-        self._promised -= nodes
         self._record_deaths(lost)
         may_restart = self._restarted[worker] < self.restarts and worker not in self._killed
         if may_restart and here.any() and not self._ending:
@@ -336,6 +326,7 @@ class Supervisor(Checkpointed):
 
     def _record_deaths(self, failures: list[tuple[int, str]]) -> None:
         for node, reason in failures:
+            self._rejoining.discard(node)
             self.monitor.record_death(node, reason)
         if failures:
             self._broadcast_deaths()
@@ -343,6 +334,7 @@ class Supervisor(Checkpointed):
     def _revive(self, worker: int) -> None:
         """Start a worker again; its nodes come back with what a neighbour tells them."""
         self.monitor.restart_clock(worker)
+        self._killed.discard(worker)
         self._running.add(worker)
         self._starting.add(worker)
         nodes = self.plan.workers[worker]
@@ -379,12 +371,17 @@ class Supervisor(Checkpointed):
             return
         self._warned = True
         what = "all nodes went on as plain gossip" if self.plain else "acceleration is at risk"
-        self._warn(
-            f"messages are slow: {100.0 * share:.0f} % of the exchanges that were due took place, "
-            f"and an answer was {age:.2g} units of t old when it was used, where acceleration "
-            f"bears {1.0 / theta:.2g}: {what}; give a lower speed=",
-            StalenessWarning,
+        why = (
+            f"{share:.0%} of the exchanges that were due took place, and acceleration needs more "
+            f"than {share_limit(self.plan.graph, method):.0%} on this graph"
         )
+        if too_stale(self.plan.graph, method, 0.0, at_most) == "fine":
+            bears = 2.0 * delay_limit(self.plan.graph, method)
+            why = (
+                f"an answer was {age:.2g} units of t old when it was used, and acceleration bears "
+                f"no more than {bears:.2g} on this graph"
+            )
+        self._warn(f"messages are slow: {why}: {what}; give a lower speed=", StalenessWarning)
 
     def _warn(self, message: str, category: type[Warning]) -> None:
         self.events.add("warning", text=message)
@@ -393,7 +390,7 @@ class Supervisor(Checkpointed):
     def summarise(self) -> dict[str, Any]:
         """Tell how the run stands, as numbers."""
         monitor = self.monitor
-        stale = monitor.staleness()
+        stale, due = monitor.staleness(), self.plan.edge_rate * monitor.t
         return {
             "seconds": round(self.elapsed, 3),
             "t": monitor.t,
@@ -401,7 +398,7 @@ class Supervisor(Checkpointed):
             "error": monitor.error,
             "living": int(monitor.living.sum()),
             "exchanges_per_s": monitor.messages / max(self.elapsed, 1e-9),
-            "share_of_due": monitor.messages / monitor.t if monitor.t > 0.0 else None,
+            "share_of_due": monitor.messages / due if due > 0.0 else None,
             "age_mean": None if stale is None else stale.mean,
             "age_largest": None if stale is None else stale.largest,
             **{name: int(monitor.total(name)) for name in ("refused", "given_up", "resent")},

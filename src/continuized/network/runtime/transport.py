@@ -56,6 +56,13 @@ class RunPlan:
     port: int | None
     saving: bool = False  # whether the last reports have what is needed to go on
     resumed: Resumed | None = None
+    edge_rate: float = 1.0  # of all edges together
+    step_rates: Sequence[float] = ()  # of the nodes' own gradients; none where they take none
+
+    def objects_of(self, worker: int) -> dict[int, Any]:
+        """Return the Python objects of a worker's nodes, by their numbers, where they have any."""
+        each = {number: dict(self.models[number].objects) for number in self.workers[worker]}
+        return {number: objects for number, objects in each.items() if objects}
 
     def assignments(self) -> list[tuple[int, int]]:
         """List the pairs (node, its worker), one for each node."""
@@ -78,12 +85,14 @@ class RunPlan:
             node = {
                 "number": number,
                 "neighbours": neighbours,
-                "P": P,
+                "P": [self.edge_rate * p for p in P],
                 "timeout": self.timeout,
                 "speed": float(speeds[number]),
                 "life": self._lives(lives).get(number, 0),
                 "logging": self.log,
             }
+            if self.step_rates:
+                node["step_rate"] = float(self.step_rates[number])
             if str(number) in saved:
                 node |= {name: saved[str(number)][name] for name in ("time", "seq")}
             nodes.append([node, model.factory, list(model.arrays), dict(model.options)])
@@ -98,6 +107,7 @@ class RunPlan:
             "speed": self.speed,
             "stride": self.stride,
             "faults": [float(faults.loss), float(faults.duplication), float(faults.delay)],
+            "constant": faults.law == "constant",
             "port": 0 if self.port is None else self.port + worker,
             "path": [str(folder) for folder in sys.path],
             "nodes": nodes,
@@ -146,6 +156,9 @@ class Transport(Protocol):
 
     def next_report(self, timeout: float) -> WorkerReport | None:
         """Return the next report, or None if none comes within this many seconds."""
+
+    def advise_absence(self, workers: Sequence[int]) -> str:
+        """Say what to do about workers that do not start."""
 
     def kill(self, worker: int) -> None:
         """End a worker at once, without telling it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.network.runtime.ray_options import Ray
-from continuized.network.sharded.shard import KINDS, MOST_LABELS, find_words
+from continuized.network.sharded.shard import KINDS, MOST_LABELS, find_words, number_words
 from continuized.network.sharded.shards import Part, Shards
 from continuized.problems.base import Array
 from continuized.problems.regression.linear import Linear
@@ -85,10 +86,7 @@ def survey(shards: Shards) -> Survey:
         sum(rows), rows, max(told["columns"] for told in facts), first["sparse"], weight,
         None if first["names"] is None else tuple(first["names"]), first["label"], words, values,
         counts, sum(told["total"] for told in facts) / sum(rows),
-        tuple(
-            f"{name}: {note}"
-            for name, told in zip(names, facts, strict=True) for note in told["notes"]
-        ),
+        tuple(dict.fromkeys(note for told in facts for note in told["notes"])),
     )  # fmt: skip
 
 
@@ -96,11 +94,10 @@ def _join_labels(shards: Shards, words: tuple[str, ...] | None) -> tuple[Array, 
     """Return the labels of all shards in order, and how many rows have each."""
     each = [(found["values"], found["counts"]) for _, found in shards.facts]
     if words is not None:
-        places = {word: place for place, word in enumerate(words)}
-        known = [[places[word] for word in told["words"]] for told, _ in shards.facts]
+        own = [told["words"] for told, _ in shards.facts]
         each = [
-            (np.array(own, np.float64)[values.astype(np.intp)], counts)
-            for own, (values, counts) in zip(known, each, strict=True)
+            (number_words(words, its, values), counts)
+            for its, (values, counts) in zip(own, each, strict=True)
         ]
     values, place = np.unique(np.concatenate([v for v, _ in each]), return_inverse=True)
     counts = np.bincount(place, np.concatenate([c for _, c in each])).astype(np.intp)
@@ -214,4 +211,10 @@ def order_files(
             if not os.path.exists(path):
                 raise FileNotFoundError(f"there is no file {path}: check the path")
         pieces = [(os.path.abspath(path), part, parts) for path, part, parts in pieces]
+    try:
+        json.dumps(how)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"the options of a reader must be numbers, texts and lists of them: {error}"
+        ) from error
     return Part(name, {"files": [list(piece) for piece in pieces], "how": how}, {})

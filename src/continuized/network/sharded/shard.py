@@ -89,9 +89,7 @@ class Shard:
         if X.shape[1] < plan["columns"]:
             X.resize((X.shape[0], plan["columns"]))
         if plan["words"] is not None:
-            places = {word: place for place, word in enumerate(plan["words"])}
-            assert self._data.classes is not None
-            y = np.array([places[word] for word in self._data.classes])[y.astype(np.intp)]
+            y = number_words(plan["words"], self._data.classes or (), y)
         elif "labels" in arrays:
             y = np.searchsorted(arrays["labels"], y)
         if kind == "logistic" and plan["numbered"]:
@@ -145,6 +143,7 @@ def describe_error(error: Exception) -> dict[str, str]:
 def _read_piece(path: str, part: int, parts: int, how: dict[str, Any]) -> Data:
     """Read a file, or the part of its rows from part / parts to (part + 1) / parts."""
     data = problems.read(path, **how)
+    data.notes = tuple(f"{path}: {note}" for note in data.notes)
     if parts == 1:
         return data
     n = len(data.y)
@@ -190,11 +189,7 @@ def join(pieces: Sequence[Data]) -> Data:
     words = find_words([piece.classes for piece in pieces])
     y = [piece.y for piece in pieces]
     if words is not None:
-        places = {word: place for place, word in enumerate(words)}
-        y = [
-            np.array([places[word] for word in piece.classes or ()])[piece.y.astype(np.intp)]
-            for piece in pieces
-        ]
+        y = [number_words(words, piece.classes or (), piece.y) for piece in pieces]
     if len({piece.names for piece in pieces}) > 1:
         raise ValueError("the columns of the files of a shard have different names")
     if len(set(columns)) > 1 and not sparse[0]:
@@ -207,7 +202,7 @@ def join(pieces: Sequence[Data]) -> Data:
         X = vstack([piece.X for piece in pieces], format="csr")
     else:
         X = np.concatenate([piece.X for piece in pieces])
-    data = Data(X, np.concatenate(y).astype(np.float64))
+    data = Data(X, np.concatenate(y))
     data.names, data.label, data.classes = first.names, first.label, words
     data.notes = tuple(note for piece in pieces for note in piece.notes)
     return data
@@ -225,6 +220,16 @@ def find_words(each: Sequence[Sequence[str] | None]) -> tuple[str, ...] | None:
             f"({check.short_repr(known[0][0])}): labels must be of one kind in all shards"
         )
     return tuple(sorted({word for words in known for word in words}))
+
+
+def number_words(words: Sequence[str], own: Sequence[str], y: Array) -> Array:
+    """Turn places in a shard's own words into places in the words of all shards.
+
+    >>> number_words(("ant", "bee", "cat"), ("cat", "ant"), np.array([0.0, 1.0])).tolist()
+    [2.0, 0.0]
+    """
+    places = {word: place for place, word in enumerate(words)}
+    return np.array([float(places[word]) for word in own])[y.astype(np.intp)]
 
 
 def build_rows(arrays: dict[str, Array], columns: int) -> Any:

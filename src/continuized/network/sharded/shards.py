@@ -99,8 +99,7 @@ class Shards:
         Where this is interrupted, workers that still owe an answer are ended, to be started again
         at the next request: their answer would be taken for another one.
         """
-        if not self._close.alive:
-            raise RuntimeError("the shards are closed: make the problem anew to go on")
+        self._check_open()
         answers: list[Record] = []
         with self._lock:
             try:
@@ -144,7 +143,12 @@ class Shards:
                 self._repeat(link, number, self._settling)
         return link
 
+    def _check_open(self) -> None:
+        if not self._close.alive:
+            raise RuntimeError("the shards are closed: make the problem anew to go on")
+
     def _start(self, number: int) -> Link:
+        self._check_open()  # another thread may have closed them
         link: Link = LocalLink() if self._cluster is None else self._cluster.link(number)
         self._links[number] = link
         return link

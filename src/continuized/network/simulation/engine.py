@@ -17,6 +17,7 @@ from continuized.network.simulation.node_models.interface import (
     estimate,
     find_answer,
     flow_to,
+    take_slope,
 )
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
@@ -33,6 +34,17 @@ OPERATIONS = 1e9  # in a second, of compiled code
 MOST_STEPS = 2**30  # of a slice
 
 
+class OwnGradients(NamedTuple):
+    """Gradients that are Python functions: gradient(i, w) is that of node i at w.
+
+    points (nodes, dim) are where nodes take them; `slope` (dim,) is where the model reads one.
+    """
+
+    gradient: Callable[[int, Array], Array]
+    points: Array
+    slope: Array
+
+
 class NodeSet(NamedTuple):
     """Nodes of one model, and what a run must know of them.
 
@@ -47,6 +59,7 @@ class NodeSet(NamedTuple):
     edge_rate: float = 1.0  # of all edges together
     step_rates: Array = np.empty(0)  # of the nodes' own gradients; empty where they take none
     tilt: float = 0.0
+    own: OwnGradients | None = None  # where the nodes' functions are not compiled
 
     @property
     def gradients_at_answers(self) -> bool:
@@ -56,6 +69,12 @@ class NodeSet(NamedTuple):
     def arrays(self) -> dict[str, Array]:
         """Return the arrays of the nodes' state, themselves."""
         return {name: getattr(self.model, name) for name in self.changing}
+
+    def take_own_gradient(self, work: Array, i: int) -> None:
+        """Let node i, which has flowed to now, take the step of a gradient of Python's."""
+        assert self.own is not None
+        self.own.slope[:] = self.own.gradient(i, self.own.points[i].copy())
+        take_slope_at(self.model, work, i)
 
     def work(self, speeds: Array) -> Array:
         """Return `work` at time 0, of nodes whose clocks run at these speeds."""
@@ -104,6 +123,7 @@ class Engine(Checkpointed):
     t = 0.0
     messages = 0  # exchanges that were carried out
     gradients = 0  # of the nodes' functions, or of their conjugates
+    due: int | None = None  # the node that is to take a gradient of Python's, before all else
     only_exchanges = False  # whether every event is one that is carried out
     last_change = 0.0  # when the last death or join is; 0 where there is none
     show: Callable[[], None] | None = None  # called now and then within a long block of events
@@ -149,6 +169,10 @@ class Engine(Checkpointed):
             work = OPERATIONS * self.step_seconds * self.slice_steps
             done, tested, more = interruptible(work, self.run_slice, events, done, stop, most, left)
             made += tested
+            if self.due is not None:
+                # Not on the thread of the loop: it is the user's code, as slow as it may be.
+                due, self.due = self.due, None
+                self.nodes.take_own_gradient(self.work, due)
             if more:
                 self.fit_slice(time.perf_counter() - began)
                 if self.show is not None:
@@ -259,7 +283,13 @@ def check_solved(found: bool) -> None:
         )
 
 
-# Compiled: what is asked of all nodes
+# Compiled: what is asked of a node, or of all
+
+
+@jit_uncounted
+def take_slope_at(nodes: Any, work: Array, i: int) -> None:
+    """Let node i take the step with the gradient that stands in the model."""
+    take_slope(nodes, work, i)
 
 
 @jit_uncounted

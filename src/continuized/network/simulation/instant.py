@@ -11,6 +11,7 @@ from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_PAY, Log
 from continuized.network.simulation.engine import Engine, NodeSet, Tests, check_solved
 from continuized.network.simulation.node_models.interface import (
     TIME,
+    asks_python,
     disagreement,
     find_answer,
     flow_to,
@@ -58,6 +59,7 @@ def run_events(
     Marks below the number of edges are exchanges, the others steps of the nodes' own.  Returns how
     many events of the block are done, how many tests were made, and False where a node could not
     find what to say.  Without `busy`, which is known when this is compiled, nothing is counted.
+    After a step whose gradient is Python's, it returns for that to be taken.
     """
     edges, work = network.edges, network.work
     m, width, made = edges.shape[0], work.shape[1], 0
@@ -68,6 +70,10 @@ def run_events(
         mark, t = marks[k], times[k]
         if mark >= m:
             flow_to(nodes, work, mark - m, t)
+            if asks_python(nodes):
+                if busy is not None:
+                    busy.counts[mark] += 1
+                return k + 1, made, True
             step(nodes, work, mark - m, rng)
         else:
             i, j = edges[mark, 0], edges[mark, 1]
@@ -119,7 +125,8 @@ class InstantEngine(Engine):
         n = graph.nodes
         self.rates = np.concatenate([nodes.edge_rate * graph.P, nodes.step_rates])
         # Compiled code takes longer to take a generator in than to exchange 1000 times.
-        self.random = generator(root, ROWS) if len(nodes.step_rates) else None
+        draws = len(nodes.step_rates) > 0 and nodes.own is None
+        self.random = generator(root, ROWS) if draws else None
         self.work, self.alive = nodes.work(np.ones(n)), np.ones(n, np.bool_)
         self.ledger = np.zeros((2, nodes.dim))
         edges = np.ascontiguousarray(graph.edges, np.int64)
@@ -150,7 +157,9 @@ class InstantEngine(Engine):
             self.log_marks.append(events.marks[begin:done])
             self.log_times.append(events.t[begin:done])
         if done > begin:
-            self.t = float(events.t[done - 1])
+            self.t, last = float(events.t[done - 1]), int(events.marks[done - 1])
+            if self.nodes.own is not None and last >= len(self.network.edges):
+                self.due = last - len(self.network.edges)
         return done, made, done < end and not tests.are_over(made)
 
     def _count(self, events: int) -> None:

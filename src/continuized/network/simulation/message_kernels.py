@@ -48,9 +48,11 @@ from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_JOIN, LOG_PAY
 from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.heap import EDGE, EPOCH, KIND, SEQ, SIZE, pop, push
 from continuized.network.simulation.node_models.interface import (
+    asks_python,
     conserved,
     conserved_per_transfer,
     disagreement,
+    estimate,
     find_answer,
     flow_to,
     message,
@@ -72,7 +74,7 @@ NOW, TOTAL_AGE, LARGEST_AGE, AGES = range(4)  # the entries of `sums`
 SUMS = AGES + 1
 DIED, JOINED = 0, 1  # the rows of `ledger`
 LEDGER_ROWS = 2
-ENDED, AGAIN, CHANGE = range(3)  # why `run_messages` ended
+ENDED, AGAIN, CHANGE, GRADIENT = range(4)  # why `run_messages` ended
 TIMERS = GIVE_UP, UNLOCK, NOTHING, RESEND, NOTHING  # that senders set, from REQUEST to ACK
 ROOM = 8  # entries of the heap and of the log that one event may take
 
@@ -267,8 +269,10 @@ def join(nodes: Any, net: MessageNetwork, new: int, t: float, u: float, most: fl
     work[new, TIME] = work[new, SPEED] * t
     if other >= 0:
         flow_to(nodes, work, other, work[other, SPEED] * t)
+        for c in range(d):
+            net.owed[c] = estimate(nodes, work, other, c)
         write(net.log, net.counts, LOG_ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME])
-    start_from(nodes, work, new, other)
+    start_from(nodes, work, new, net.owed, other >= 0)
     for c in range(d):
         net.ledger[JOINED, c] += conserved(nodes, work, new, c)
     write(net.log, net.counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
@@ -306,8 +310,9 @@ def run_messages(
     """Run all that happens in a slice of a run.
 
     Returns how many of the block's ticks are done, how many tests were made, and why it ended:
-    ENDED, AGAIN for want of room or after so many `steps`, or CHANGE where the last entry of the
-    heap was one: the caller carries it out, by `die` or `join`.
+    ENDED, AGAIN for want of room or after so many `steps`, CHANGE where the last entry of the
+    heap was one: the caller carries it out, by `die` or `join`; or GRADIENT where the last tick is
+    a step with a gradient of Python's.
 
     One turn of the loop takes what comes first, an entry of the heap or a tick of the clock.  An
     entry is a change of the network, a timer or a message, on the directed edge e from i, who asked
@@ -392,6 +397,9 @@ def run_messages(
                 asks = transitions.may_ask(rows, i, t)
             else:
                 take_step(nodes, alive, work, counts, rng, e - edge.shape[0], t)
+                if asks_python(nodes) and alive[e - edge.shape[0]]:
+                    sums[NOW] = t
+                    return k, made, GRADIENT
         else:
             break
         sums[NOW] = t

@@ -86,9 +86,12 @@ class MessageEngine(Engine):
         done, made, end = kernels.run_messages(
             self.nodes.model, net, self.links, self.random, part, tests
         )
-        self.was_whole = end != kernels.CHANGE
-        if not self.was_whole:
+        self.was_whole = end not in (kernels.CHANGE, kernels.GRADIENT)
+        if end == kernels.CHANGE:
             self._change()
+        elif end == kernels.GRADIENT:
+            assert events.marks is not None
+            self.due = int(events.marks[done - 1]) - len(net.rows.edge)
         check_solved(net.counts[kernels.FAILED] == 0)
         self.t, self.messages = float(net.sums[kernels.NOW]), int(net.counts[kernels.EXCHANGES])
         found = kernels.ANSWERS if self.nodes.gradients_at_answers else kernels.STEPS

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from continuized.network.gossip import Gossip, as_gossip, check_values
 from continuized.network.graphs.graph import Graph
+from continuized.network.optimisation import METHODS
 from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_FALL, LOG_JOIN, LOG_PAY, Log
 from continuized.network.simulation.node_models.gossip import GossipNodes, X, make_nodes
 from continuized.network.simulation.node_models.interface import TIME, flow_to, pay
@@ -112,24 +113,33 @@ def causal_times(log: Log) -> Array:
 
 
 def replay(
-    graph: Any, values: ArrayLike, method: str | Gossip, log: Log, times: ArrayLike | None = None
+    graph: Any,
+    values: Any,
+    method: Any,
+    log: Log,
+    times: ArrayLike | None = None,
+    **constants: Any,
 ) -> tuple[Array, Array]:
-    """Compute the state that a run's log leads to, from the log alone.
+    """Compute the state that a run's log leads to, from the log alone, in the simulator.
 
     Parameters
     ----------
     graph, values, method
-        Those of the run.
+        Those of the run; of `network.minimize`, its functions for the values.
     log : Log
         Of a simulation (`simulate(..., log=True)`) or of real nodes.  Only the order of causes
         and effects in it matters.
     times : float or array (nodes,)
         The own time to which each node mixes at the end; by default that of its last entry (0
         where it has none).  Of a dead node, its entry must be the time of its death.
+    constants
+        L, mu and dim, where `network.minimize` was given them.
 
     Returns
     -------
     x, z : arrays of the shape of values
+        Of `network.minimize`, the nodes' estimates, and what they hold of what exchanges only move,
+        both (nodes, dim).
 
     Raises
     ------
@@ -147,9 +157,15 @@ def replay(
     True
     """
     graph = Graph.of(graph)
+    if is_of_minimize(method):
+        from continuized.network.optimisation.replay import replay_nodes
+
+        return replay_nodes(graph, values, method, log, times, **constants)
+    if constants:
+        raise TypeError(f"{min(constants)}= is for methods of network.minimize, not for gossip")
     start = check_values(values, graph)
-    kind, node, peer, seq, time = _check_log(log, graph.nodes)
-    slots, count = _number_slots(kind, node, peer, seq)
+    kind, node, peer, seq, time = check_log(log, graph.nodes, LOG_FALL)
+    slots, count = number_slots(kind, node, peer, seq)
     nodes = make_nodes(start.reshape(graph.nodes, -1), as_gossip(method).constants(graph))
     work, carried = nodes.work(np.ones(graph.nodes)), np.empty((count, 1 + nodes.dim))
     fell = np.zeros(graph.nodes, np.bool_)
@@ -167,14 +183,19 @@ def replay(
     return x.reshape(start.shape), z.reshape(start.shape)
 
 
-def _check_log(log: Log, nodes: int) -> tuple[Array, ...]:
+def is_of_minimize(method: Any) -> bool:
+    """Tell whether a method is one of `network.minimize`."""
+    return hasattr(method, "takes_gradients") or (isinstance(method, str) and method in METHODS)
+
+
+def check_log(log: Log, nodes: int, last_kind: int) -> tuple[Array, ...]:
     """Check a log; returns its columns as the kernel takes them."""
     columns = [np.ascontiguousarray(column, np.int64) for column in log[:4]]
     kind, node, peer, _ = columns
     time = np.ascontiguousarray(log[4], np.float64)
     if len({len(column) for column in (*columns, time)}) != 1:
         raise ValueError("the columns of a log must be of equal length")
-    bad = (kind < LOG_ANSWER) | (kind > LOG_FALL) | (node < 0) | (node >= nodes) | (peer >= nodes)
+    bad = (kind < LOG_ANSWER) | (kind > last_kind) | (node < 0) | (node >= nodes) | (peer >= nodes)
     bad |= (peer < 0) & (kind != LOG_JOIN)
     if np.any(bad):
         k = int(np.argmax(bad))
@@ -185,7 +206,7 @@ def _check_log(log: Log, nodes: int) -> tuple[Array, ...]:
     return (*columns, time)
 
 
-def _number_slots(kind: Array, node: Array, peer: Array, seq: Array) -> tuple[Array, int]:
+def number_slots(kind: Array, node: Array, peer: Array, seq: Array) -> tuple[Array, int]:
     """Number, for every entry, what it takes up and passes on; -1 where there is none.
 
     An exchange is named by its initiator, its other end and seq.  A LOG_PAY or a LOG_JOIN takes the

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from continuized.network.analysis import warn_of_delay
 from continuized.network.faults import Faults
 from continuized.network.gossip import Gossip, as_gossip, check_values
 from continuized.network.graphs.graph import Graph, find_components
@@ -32,8 +33,8 @@ EVENTS_FACTOR = 20.0  # times what the theorem promises, where no limit is given
 def simulate(
     graph: Any,
     values: ArrayLike,
-    method: str | Gossip = "accelerated",
     *,
+    method: str | Gossip = "accelerated",
     tol: float = 1e-8,
     events: int | None = None,
     until: float | None = None,
@@ -104,6 +105,7 @@ def simulate(
     check.instance(faults, "faults", Faults | None, "network.Faults or None")
     if faults is not None:
         faults.wait()  # refuses a timeout too short, before a checkpoint is opened
+        warn_of_delay(graph, constants, faults.delay, 'method="plain"')
         if until is None:
             faults.check_cost(graph.nodes)
     listed = check.sequence(snapshots, "snapshots", "a sequence of times")

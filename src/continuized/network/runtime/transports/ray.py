@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from continuized.network.runtime import wire_format
@@ -49,10 +49,12 @@ def _import_ray() -> Any:
 class Actor(Worker):
     """A worker that is called by Ray; the address of another one is its name."""
 
-    def __init__(self, order: bytes, names: list[str], *arrays: Any) -> None:
+    def __init__(
+        self, order: bytes, objects: dict[int, Any], names: list[str], *arrays: Any
+    ) -> None:
         # Copies: what comes from the object store is shared, and cannot be written.
         own = {name: array.copy() for name, array in zip(names, arrays, strict=True)}
-        super().__init__((wire_format.unpack(order)[0], own))
+        super().__init__((wire_format.unpack(order)[0], own), objects)
         self._waiting: dict[int, bytearray] = {}  # frames that wait for the call before them
         self._busy: set[asyncio.Task[None]] = set()
         self._to_save = False
@@ -197,7 +199,8 @@ class RayTransport:
         header, arrays = self._plan.write_order(worker, lives)
         # Each array by itself: large ones go through the object store, as they are.
         refs = [self._ray.put(array) for array in arrays.values()]
-        actor = remote(Actor).remote(wire_format.pack(header), list(arrays), *refs)
+        objects = self._plan.objects_of(worker)  # which Ray hands over as it does
+        actor = remote(Actor).remote(wire_format.pack(header), objects, list(arrays), *refs)
         self._actors[worker] = actor
         self._polls[actor.poll.remote(name)] = worker
 
@@ -244,6 +247,15 @@ class RayTransport:
             with contextlib.suppress(self._ray.exceptions.RayError):
                 self._ray.kill(actor, no_restart=True)
         return WorkerReport(worker, None, _first_line(error))
+
+    def advise_absence(self, workers: Sequence[int]) -> str:
+        totals = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        for worker in workers:
+            asked = self._options.resources_of(worker, len(self._plan.workers))
+            if not any(all(its.get(r, 0.0) >= n for r, n in asked.items()) for its in totals):
+                what = ", ".join(f"{name} {amount:g}" for name, amount in asked.items())
+                return f"no machine of the cluster has what process {worker} asks for, {what}"
+        return "see `ray status` for what they wait for, or give fewer with processes="
 
     def kill(self, worker: int) -> None:
         if worker in self._actors:

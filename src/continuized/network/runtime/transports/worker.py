@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from continuized.network.runtime import wire_format
@@ -30,17 +31,25 @@ RECONNECT = 0.2  # seconds
 
 
 def main() -> None:
-    """Read the order, and run its nodes."""
+    """Run the nodes of the order that comes through standard input."""
+    serve(sys.stdin.buffer, open_reports())
+
+
+def serve(
+    orders: BinaryIO, reports: BinaryIO, objects: Mapping[int, Mapping[str, Any]] | None = None
+) -> None:
+    """Obey orders that come through a pipe, until it ends, and end this process.
+
+    objects: of nodes, by their numbers (see `NodeModelSpec`).
+    """
     # Whoever started this process ends it, in order; such signals come to the whole group.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    reports = open_reports()
-    orders = sys.stdin.buffer
     order = wire_format.read(orders)
     if order is None:
         return
     sys.path[:] = order[0]["path"]  # models may stand wherever the caller can import from
-    worker, port = LocalWorker(order, reports), int(order[0]["port"])
+    worker, port = LocalWorker(order, reports, objects), int(order[0]["port"])
     try:
         asyncio.run(worker.run(orders, port))
     except OSError as error:
@@ -55,10 +64,12 @@ def main() -> None:
 class Worker:
     """Gives the nodes of a worker their turns; what carries their frames is the transport's."""
 
-    def __init__(self, order: wire_format.Record) -> None:
+    def __init__(
+        self, order: wire_format.Record, objects: Mapping[int, Mapping[str, Any]] | None = None
+    ) -> None:
         from continuized.network.runtime.node_process import NodeProcess
 
-        self.process = NodeProcess(order)
+        self.process = NodeProcess(order, objects or {})
         self._saving = bool(order[0]["saving"])
         self._addresses: dict[int, Any] = {}  # of the other workers
         self._links: dict[int, Any] = {}  # to them, as far as there was something to send
@@ -115,8 +126,13 @@ class Worker:
 class LocalWorker(Worker):
     """A worker with sockets, and pipes to whoever started it."""
 
-    def __init__(self, order: wire_format.Record, reports: BinaryIO) -> None:
-        super().__init__(order)
+    def __init__(
+        self,
+        order: wire_format.Record,
+        reports: BinaryIO,
+        objects: Mapping[int, Mapping[str, Any]] | None = None,
+    ) -> None:
+        super().__init__(order, objects)
         self._reports = reports
         self._doorkeeper = Doorkeeper(self._count_stranger)
 

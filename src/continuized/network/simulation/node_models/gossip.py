@@ -66,12 +66,12 @@ class GossipNodes(Constants):
         """Return gamma + gamma'."""
         return nodes.gamma + nodes.gamma_prime
 
-    def start_from(nodes, work: Array, i: int, other: int) -> None:
+    def start_from(nodes, work: Array, i: int, told: Array, known: bool) -> None:
         """Start with the neighbour's x and z = x; without a neighbour, with what it has."""
         z = (work.shape[1] + X) // 2
         for c in range(z - X):
-            if other >= 0:
-                work[i, X + c] = work[other, X + c]
+            if known:
+                work[i, X + c] = told[c]
             work[i, z + c] = work[i, X + c]
 
     def disagreement(nodes, work: Array, alive: Array, t: float, owed: Array) -> float:

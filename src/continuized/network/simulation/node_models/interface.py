@@ -1,8 +1,9 @@
 """Compiled: what nodes compute, by their model.  The loops that call it are written once.
 
 This is the compiled form of a node model; `network/protocol/node_model.py` has that of real nodes
-(public `network.NodeModel`).  Here and there: `flow_to` is `mix`, `find_answer` and `message` are
-`answer`, `pay` is `pay` with d and `apply` with -d, and `start_from` is `join`.
+(public `network.NodeModel`), and `single_node.py` makes a real node of a compiled one.  Here and
+there: `flow_to` is `mix`, `find_answer` and `message` are `answer`, `pay` is `pay` with d and
+`apply` with -d, `parts` is `state`, and `start_from` is `join`.
 A node model is a NamedTuple of what compiled code must know of the nodes, and a `node_model`: what
 they do are the functions of its class, under the names below, whose first argument, `nodes`, is the
 model.  A loop is compiled apart for each model, with these functions written into it.  `work` has a
@@ -80,6 +81,17 @@ def step(nodes: Any, work: Array, i: int, rng: Any) -> None:
 
 
 @_by_model
+def asks_python(nodes: Any) -> bool:
+    """Tell whether a gradient is a Python function's: loops stop for it, where a step is due."""
+    return False
+
+
+@_by_model
+def take_slope(nodes: Any, work: Array, i: int) -> None:
+    """Let node i take the step with the gradient that Python has written into the model."""
+
+
+@_by_model
 def conserved(nodes: Any, work: Array, i: Any, c: int) -> Any:
     """Tell what node i has of the quantity that mixing leaves and exchanges only move.
 
@@ -101,8 +113,8 @@ def conserved_per_transfer(nodes: Any) -> float:
 
 
 @_by_model
-def start_from(nodes: Any, work: Array, i: int, other: int) -> None:
-    """Let node i come, from what its neighbour `other` has (-1: there is none)."""
+def start_from(nodes: Any, work: Array, i: int, told: Array, known: bool) -> None:
+    """Let node i come, from the estimate that a neighbour has `told` it, if there is one."""
 
 
 @_by_model
@@ -118,3 +130,12 @@ def disagreement(nodes: Any, work: Array, alive: Array, t: float, owed: Array) -
     `owed`, what is on its way to them, is overwritten.
     """
     return math.nan
+
+
+def parts(nodes: Any, i: int) -> tuple[Array, Array]:
+    """Return what node i has of what is conserved, in two parts; for Python to call."""
+    found: tuple[Array, Array] = nodes.parts(i)
+    return found
+
+
+_PARAMETERS["parts"] = list(inspect.signature(parts).parameters)
