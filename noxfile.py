@@ -139,7 +139,20 @@ def layers(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """The pages, with their notebooks run; they fetch nothing from elsewhere."""
     prepare(session, ".[all]", *group("docs"))
-    python(session, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "site")
+    python(
+        session,
+        "-m",
+        "sphinx",
+        "-j",
+        "auto",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-b",
+        "html",
+        "docs",
+        "site",
+    )
     python(session, "tools/check_docs.py", "site", "--narrow")
 
 
