@@ -92,6 +92,7 @@ def test_a_real_run_is_repeated_by_the_simulator(method: Any, parts: Any) -> Non
 
 
 @needs_fork
+@pytest.mark.slow
 def test_functions_of_ones_own_in_processes_with_lost_messages() -> None:
     pairs = own_functions()
     faults = Faults(loss=0.1, duplication=0.1, skew=0.2)
@@ -153,6 +154,7 @@ def test_a_node_that_comes_back_and_a_function_that_raises() -> None:
     assert np.ptp(r.x[:3], axis=0).max() < 0.5 * np.ptp([best_of([pair]) for pair in living])
 
 
+@pytest.mark.slow
 def test_a_real_run_ends_at_its_limit_of_events() -> None:
     r = network.minimize(CYCLE, RIDGE, method=Dual(), tol=0.0, events=50, **REAL)
     assert r.message.startswith("The limit of events")
