@@ -50,15 +50,14 @@ class LearningNode(Node):
         random: np.random.Generator,
         timeout: float,
         ledger: bool = False,
-        steps: int = 0,
     ) -> None:
-        self.clock = StepClock(steps)
+        self.clock = StepClock()
         self.ledger = ledger
         self.silent: set[int] = set()
         self.answer_seconds = 0.0  # that answers took to come, all together
         self.squared_distances = 0.0  # of the exchanges that it began
         self._finished = False
-        self._t = float(steps)  # up to which it has mixed
+        self._t = 0.0  # up to which it has mixed, in steps
         self._asked = self._begun = float(REMEMBERED)
         self._counted = self._ticks = 0
         super().__init__(
