@@ -139,7 +139,20 @@ def layers(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """The pages, with their notebooks run; they fetch nothing from elsewhere."""
     prepare(session, ".[all]", *group("docs"))
-    python(session, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "site")
+    python(
+        session,
+        "-m",
+        "sphinx",
+        "-j",
+        "auto",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-b",
+        "html",
+        "docs",
+        "site",
+    )
     python(session, "tools/check_docs.py", "site", "--narrow")
 
 
@@ -154,7 +167,8 @@ def package(session: nox.Session) -> None:
 def release(session: nox.Session) -> None:
     """The archives as they are published, in dist/: also checked by the tools of others."""
     prepare(session, *group("release"))
-    python(session, "tools/check_package.py", "--sdist", "--release", "dist", *session.posargs)
+    options = "--sdist", "--readme", "--release", "dist"
+    python(session, "tools/check_package.py", *options, *session.posargs)
 
 
 if __name__ == "__main__":

@@ -418,7 +418,8 @@ def test_the_scale_of_colours_holds_the_nodes_and_shows_who_is_beyond() -> None:
 
 def test_the_error_of_networks_is_drawn_against_exchanges() -> None:
     x0 = np.arange(9.0)
-    found = {m: cz.network.simulate("grid:3x3", x0, m, rng=0) for m in ("plain", "accelerated")}
+    names = ("plain", "accelerated")
+    found = {m: cz.network.simulate("grid:3x3", x0, method=m, rng=0) for m in names}
     ax = cz.plot.convergence({"one": found["plain"], "two": found["accelerated"]})
     for name, run in zip(("one", "two"), found.values(), strict=True):
         messages, error = data_of(ax, name)

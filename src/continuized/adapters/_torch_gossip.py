@@ -239,7 +239,10 @@ class AsyncGossip:
         missing = [name for name in self.state_dict() if name not in state]
         if missing or state["version"] != VERSION:
             what = f"it has no {missing[0]!r}" if missing else f"version {state['version']!r}"
-            raise ValueError(f"the state is not one of AsyncGossip: {what}")
+            raise ValueError(
+                f"the state is not one of AsyncGossip: {what}; give what state_dict() returned"
+            )
+        steps = check.whole(state["steps"], "steps", minimum=0)
         with self._background.lock:
             node = self._background.node
             for name, held in (("x", node.model.x[:-1]), ("difference", node.model.D)):
@@ -249,9 +252,9 @@ class AsyncGossip:
                         f"{name!r} of the state must be a tensor of {held.size} numbers, as of the "
                         f"same model and options, got {check.short_repr(given)}"
                     )
-            node.model.x[:-1] = state["x"].numpy()
-            node.model.D[:] = state["difference"].numpy()
-            node.resume(check.whole(state["steps"], "steps", minimum=0))
+            node.model.x[:-1] = state["x"].cpu().numpy()
+            node.model.D[:] = state["difference"].cpu().numpy()
+            node.resume(steps)
             self._first_step = node.clock.steps
             self._tensors.old[:] = node.model.x[:-1]
         self._tensors.scatter()

@@ -123,7 +123,7 @@ MISSING: dict[str, tuple[Any, dict[str, Any], str]] = {
     "sizes": (PAIRS, {"method": "dadao", "L": [1.0], "mu": 1.0, "dim": 3}, "one for each node"),
     "shape": (WRONG, {"method": "dadao", "L": 1.0, "mu": 1.0, "dim": 3}, "gradient must have .*3"),
     "real": (PARTS, {"speed": 3.0}, 'speed= is of real nodes: give transport="local" or "ray"'),
-    "transport": (PARTS, {"transport": "tcp"}, 'transport must be "simulate", "local" or "ray"'),
+    "transport": (PARTS, {"transport": "tcp"}, 'must be "simulate", "local", "ray" or network.Ray'),
     "absent": (
         PARTS, {"transport": "local", "faults": Faults(joins=((1.0, 2),))}, "all there at the start"
     ),

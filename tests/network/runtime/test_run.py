@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import struct
 import subprocess
@@ -21,6 +20,7 @@ from continuized.network.result import LOG_FALL
 from continuized.network.runtime import supervisor
 from continuized.network.runtime.run import _plan_changes, assign_nodes
 from continuized.network.runtime.transports import local
+from tests.helpers.processes import is_alive
 from tests.helpers.simulated_wires import OCTAHEDRON
 
 CYCLE = Graph.of("cycle:6")
@@ -252,7 +252,7 @@ def test_no_process_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
         assert len(numbers) == 2
         child.kill()
     limit = time.monotonic() + 10.0
-    while any(_lives(number) for number in numbers):
+    while any(is_alive(number) for number in numbers):
         assert time.monotonic() < limit, "its processes are still there"
         time.sleep(0.05)
 
@@ -275,15 +275,6 @@ def test_an_interrupt_ends_all_processes(monkeypatch: pytest.MonkeyPatch) -> Non
         run(CYCLE, VALUES, processes=2)
     assert len(started) == 2
     assert all(process.returncode is not None for process in started)
-
-
-def _lives(number: int) -> bool:
-    try:
-        os.kill(number, 0)
-    except OSError:
-        return False
-    status = Path(f"/proc/{number}/stat")  # killed and not waited for yet: dead
-    return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
 
 
 def test_messages_too_slow_for_acceleration_make_it_plain_gossip() -> None:
