@@ -47,7 +47,7 @@ with plot.settings():
         low, found[label], high = np.quantile(values, [0.1, 0.5, 0.9], axis=0) - f_star
         axes.fill_between(range(len(low)), low, high, color=color, alpha=0.2, lw=0)
         axes.plot(found[label], color=color, lw=1.3, label=label)
-    axes.plot(found[BFGS], color="#777777", lw=1.3, ls="--", label=BFGS)
+    axes.plot(found[BFGS], color="#777777", lw=1.3, ls="--", label="L-BFGS, best so far")
     axes.legend(frameon=False, fontsize=8, loc="lower right")
     axes.set(xscale="log", yscale="log", xlim=(1, STEPS), ylim=(1e-11, 1.0))
     axes.set(xlabel="gradients (passes over the data)", ylabel=r"$f(x_k) - f(x_\star)$")

@@ -5,9 +5,8 @@
 Builds the sdist and the wheel into a temporary folder, compares their contents with the sources,
 and their bytes with those of a second build, from the sdist unpacked.  Installs the wheel with the
 core libraries alone into a fresh virtual environment (of PYTHON; with --sdist, the sdist into
-another), and runs tools/check_installed.py there.  With --readme, installs the wheel with all
-extras as well, and runs the README's Python.  With --release, has other tools look at the archives,
-and leaves them in FOLDER.
+another), and runs tools/check_installed.py there, with --readme the README's Python as well.  With
+--release, has other tools look at the archives, and leaves them in FOLDER.
 
 Prints how large they are, how long the import takes, and a line for each thing that is wrong; exit
 code 1 if anything is.  Needs hatchling; with --release, the group `release`.
@@ -131,12 +130,12 @@ def names_of(sdist: Path) -> set[str]:
         return {member.name.partition("/")[2] for member in archive if not member.isdir()}
 
 
-def environment(archive: Path, python: str, folder: Path, extras: str = "") -> str:
+def environment(archive: Path, python: str, folder: Path) -> str:
     """The Python of a fresh virtual environment that holds an archive and its libraries."""
     _run([python, "-m", "venv", str(folder / "venv")], folder)
     here = str(folder / "venv" / "bin" / "python")
     pip = [here, "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt")]
-    _run([*pip, f"{archive}{extras}"], folder)
+    _run([*pip, str(archive)], folder)
     return here
 
 
@@ -176,7 +175,7 @@ def _run(command: list[str], folder: Path) -> None:
 
 def violations(given: argparse.Namespace, work: Path) -> Iterator[str]:
     """A sentence for each thing that is wrong; figures are printed."""
-    for name in ("dist", "again", "wheel", "sdist", "readme"):
+    for name in ("dist", "again", "wheel", "sdist"):
         (work / name).mkdir()
     archives = sdist, wheel = build(ROOT, work / "dist")
     yield from in_wheel(files_of(wheel))
@@ -192,9 +191,8 @@ def violations(given: argparse.Namespace, work: Path) -> Iterator[str]:
         found = list(in_python(here, [str(ROOT / "tools" / "check_installed.py"), version()]))
         yield from (f"{archive.name}: {line}" for line in found)
         print(f"{archive.name}: import continuized takes {import_seconds(here):.3f} s")
-    if given.readme:
-        here = environment(wheel, given.python, work / "readme", "[all]")
-        yield from in_python(here, ["-m", "doctest", str(ROOT / "README.md")])
+        if given.readme:
+            yield from in_python(here, ["-m", "doctest", str(ROOT / "README.md")])
     if given.release is not None:
         yield from in_judgement(list(archives))
         given.release.mkdir(parents=True, exist_ok=True)

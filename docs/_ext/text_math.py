@@ -28,6 +28,7 @@ _SIGNS = {
     "⅔": r"\tfrac23 ", "¼": r"\tfrac14 ", "¾": r"\tfrac34 ", "…": r"\dots ", "%": r"\%",
 }  # fmt: skip
 _PAIRS = {"->": r"\to ", "<-": r"\gets ", "<=": r"\le ", ">=": r"\ge "}
+_RELATIONS = {"=", "<", ">", "≤", "≥", "<=", ">="}
 _ACCENTS = {"\u0302": r"\hat", "\u0303": r"\tilde", "\u0304": r"\bar"}
 _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵀ", [*"0123456789+-", r"\top "], strict=True))
 _OPENING, _CLOSING = "([⟨", ")]⟩"
@@ -44,7 +45,7 @@ _CHUNK = re.compile(
 )
 _STRONG = re.compile(
     rf"[α-ωΑ-Ωµℓ𝒢{''.join(_RAISED)}√≤≥∇‖⟨∈∞∂Σ∫½⅔¼]|[A-Za-z'|)]{_INDEX}|\^|{_LATIN}\*(?!\w)"
-    rf"|(?:{'|'.join(_GREEK)})['_]"
+    rf"|(?:{'|'.join(_GREEK)})['_]|\bgrad [A-Za-z]"
 )
 # Words of two letters, a letter's genitive, k-th, a product in code, and names in code.
 _NO_FORMULA = re.compile(
@@ -112,7 +113,7 @@ def _trim(parts: list[str], run: list[int]) -> tuple[int, int]:
         places.pop()
     text = " ".join(parts[i] for i in places)
     normal = _decompose(text)
-    related = len(places) > 2 and any(parts[i] in "=<>≤≥" for i in places)
+    related = len(places) > 2 and any(parts[i] in _RELATIONS for i in places)
     if not places or not (_STRONG.search(normal) or (related and re.search(_LATIN, text))):
         return (run[0], run[0]) if run else (0, 0)
     return places[0], places[-1] + 1

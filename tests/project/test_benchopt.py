@@ -41,6 +41,8 @@ class Base:
 def benchopt(monkeypatch: pytest.MonkeyPatch) -> None:
     stub = SimpleNamespace(BaseObjective=Base, BaseSolver=Base, BaseDataset=Base)
     monkeypatch.setitem(sys.modules, "benchopt", stub)  # type: ignore[arg-type]
+    rules = SimpleNamespace(SufficientProgressCriterion=dict)
+    monkeypatch.setitem(sys.modules, "benchopt.stopping_criterion", rules)  # type: ignore[arg-type]
     peers = ModuleType("benchmark_utils.peers")
     vars(peers).update(runpy.run_path(str(FOLDER / "benchmark_utils" / "peers.py")))
     monkeypatch.setitem(sys.modules, "benchmark_utils", ModuleType("benchmark_utils"))

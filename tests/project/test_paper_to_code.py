@@ -1,4 +1,4 @@
-"""docs/paper-to-code.md lists every numbered statement of the paper, each with function, test and picture.
+"""docs/paper-to-code.md lists the numbered statements of the paper, with function, test, picture.
 
 That the functions and tests exist which a page names is checked for all pages (`test_docs.py`), and
 that the pictures and headings exist which it links to when the pages are built.

@@ -1,6 +1,7 @@
 """The solvers of other libraries, as `python -m benchmarks` calls them."""
 
 from benchopt import BaseSolver
+from benchopt.stopping_criterion import SufficientProgressCriterion
 
 import continuized as cz
 from benchmarks import logistic_peers, penalised_peers
@@ -13,6 +14,8 @@ class Peer(BaseSolver):
     """A solver of another library; `solver` names one of several."""
 
     sampling_strategy = "tolerance"
+    # The first tolerances may all give the same.
+    stopping_criterion = SufficientProgressCriterion(patience=6, strategy="tolerance")
 
     def skip(self, X, y, lmbd, fit_intercept, loss):
         if self.peer() not in SOLVERS[loss]:
@@ -37,7 +40,7 @@ class Peer(BaseSolver):
 
     @staticmethod
     def get_next(tolerance):
-        return min(tolerance, 1.0) / 4.0
+        return min(tolerance, 1.0) / 10.0
 
     def get_result(self):
         return {"beta": self.beta}

@@ -6,6 +6,7 @@ loss is the logistic one unless this benchmark says otherwise.
 
 import numpy as np
 from benchopt import BaseSolver
+from benchopt.stopping_criterion import SufficientProgressCriterion
 
 import continuized as cz
 
@@ -17,6 +18,8 @@ class Solver(BaseSolver):
 
     name = "continuized"
     sampling_strategy = "tolerance"
+    # The first tolerances may all give the same.
+    stopping_criterion = SufficientProgressCriterion(patience=6, strategy="tolerance")
     parameters = {"method": ["auto", "continuized"]}
     requirements = ["pip::continuized"]
     references = [
@@ -43,7 +46,7 @@ class Solver(BaseSolver):
 
     @staticmethod
     def get_next(tolerance):
-        return min(tolerance, 1.0) / 4.0
+        return min(tolerance, 1.0) / 10.0
 
     def get_result(self):
         return {"beta": self.beta}

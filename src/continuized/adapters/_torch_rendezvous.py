@@ -21,6 +21,7 @@ from torch.distributed import distributed_c10d
 
 from continuized.network.runtime.wire_format import KEY_BYTES
 
+c10d: Any = distributed_c10d  # it does not say which of its names are public
 _count = itertools.count()  # of the meetings of this process: all ranks have the same
 
 
@@ -36,7 +37,7 @@ class Meeting:
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self._within = within
         name = f"continuized/gossip/{next(_count)}"
-        self._store = dist.PrefixStore(name, distributed_c10d._get_default_store())
+        self._store = c10d.PrefixStore(name, c10d._get_default_store())
 
     def exchange(
         self, host: str, port: int, description: Sequence[str]

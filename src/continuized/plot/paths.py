@@ -189,7 +189,7 @@ class Film:
         for artist in moving:
             artist.set_animated(True)  # not drawn with the rest
         self.figure, self.moving, self.frames, self.move = figure, moving, frames, move
-        self.canvas = FigureCanvasAgg(figure)
+        self.canvas: Any = FigureCanvasAgg(figure)
         self._still: Any = None
 
     @property
@@ -290,14 +290,14 @@ def _check_format(out: Any) -> str:
 
 def _encode(film: Film, format: str, fps: float) -> bytes:
     """Return a film as the content of a file."""
-    from matplotlib.animation import FFMpegWriter, HTMLWriter
+    from matplotlib import animation
 
     if format == "gif":
         return _make_gif(film, fps)
     with settings(), tempfile.TemporaryDirectory() as folder:
-        writer: Any = FFMpegWriter(fps=fps)
-        if format == "html":
-            writer = HTMLWriter(fps=fps, embed_frames=True, embed_limit=MOST_MEGABYTES)
+        make: Any = animation.HTMLWriter if format == "html" else animation.FFMpegWriter
+        whole = {"embed_frames": True, "embed_limit": MOST_MEGABYTES} if format == "html" else {}
+        writer = make(fps=fps, **whole)
         name = Path(folder) / f"run.{format}"
         with writer.saving(film, name, FRAME_DPI):
             for frame in range(film.frames):

@@ -10,10 +10,11 @@ from continuized.network import A2CiD2, Gossip, Graph
 from continuized.network.analysis import exchange_rates, gain
 from continuized.network.gossip import Constants
 from continuized.network.learning import model as model_module
-from continuized.network.learning.learning_node import LearningNode
+from continuized.network.learning.learning_node import CANCEL, LearningNode
 from continuized.network.learning.model import LearningModel
 from continuized.network.learning.step_clock import StepClock
 from continuized.network.protocol.node_model import GossipModel
+from continuized.network.protocol.transitions import FREE, PHASE, WAKEUPS, Message
 from tests.helpers.learning_nodes import Clockwork, make_node
 
 CYCLE = Graph.of("cycle:4")
@@ -66,6 +67,37 @@ def test_the_transfer_of_a_model_that_diverges_is_refused_before_it_is_paid() ->
     with np.errstate(over="ignore"), pytest.raises(ArithmeticError, match="diverges"):
         one.pay(np.array([-3e38, 0.0], np.float32))
     assert one.x.tolist() == [np.float32(3e38), 0.0]
+
+
+def test_what_an_optimiser_did_is_added_and_x_given_back() -> None:
+    node = LearningModel(np.array([1.0, 2.0, 0.0]), Constants(0.1, 0.5, 2.0), 2)
+    node.D[:] = 5.0
+    new, old = np.array([1.5, 1.0]), np.array([0.5, 2.0])  # x has moved on since `old`
+    node.add(new, old)
+    assert node.x.tolist() == [2.0, 1.0, 0.0]
+    assert old.tolist() == [2.0, 1.0]
+    assert node.D.tolist() == [5.0, 5.0]
+
+
+def test_one_that_fell_back_pays_plainly() -> None:
+    node = LearningModel(np.array([1.0, 0.0]), Constants(0.1, 0.5, 2.0), 1)
+    node.D[:] = 2.0
+    node.fall_back()
+    assert node.x.tolist() == [2.0, 0.0]
+    assert node.pay(np.array([0.0, 0.0])).tolist() == [2.0, 0.5]
+    assert node.D.tolist() == [0.0]
+
+
+def test_the_flow_goes_in_steps_at_the_rate_of_the_theorem() -> None:
+    node, membership = make_node(CYCLE, 0, np.ones(1), A2CiD2())
+    node.clock.count_step(0.0)
+    node.clock.count_step(2.0)
+    node.resume(2)
+    node.model.D[:] = 1.0
+    node._mix(3.0)  # half a step
+    eta = membership.constants().theta
+    assert node.model.D[0] == pytest.approx(np.exp(-2.0 * eta * 0.5), rel=1e-13)
+    assert node.model.x[0] + 0.5 * node.model.D[0] == pytest.approx(1.5, rel=1e-13)
 
 
 def test_time_goes_in_steps_and_waits_for_the_next() -> None:
@@ -142,14 +174,39 @@ def test_a_silent_neighbour_costs_one_wait_and_is_asked_again_once_heard() -> No
     work.run(20.0)
     stopped = work.nodes.pop(2)
     before = work.nodes[1].counts.given_up
-    work.run(80.0)
-    assert work.nodes[1].silent == {2}
+    work.run(60.0)
+    assert work.nodes[1].silent.keys() == {2}
     assert work.nodes[1].counts.given_up == before + 1
-    assert work.nodes[1].counts.exchanges > 30  # with the other neighbour
+    assert work.nodes[1].counts.exchanges > 20  # with the other neighbour
+    work.run(90.0)
+    assert work.nodes[1].counts.given_up == before + 2  # it was asked once more
     work.nodes[2] = stopped
-    work._push(80.0, 2, "step")
-    work.run(120.0)
-    assert work.nodes[1].silent == set()
+    work._push(90.0, 2, "step")
+    work.run(130.0)
+    assert work.nodes[1].silent == {}
+
+
+def test_an_answer_that_comes_too_late_is_cancelled() -> None:
+    """The one that gave it is free again at once, and nothing is paid."""
+    one, two = (make_node(CYCLE, i, np.array([float(i)]), A2CiD2())[0] for i in (0, 1))
+    for node in (one, two):
+        node.quiet = False
+    request = next(m for _ in range(50) for m in ask_again(one) if m.receiver == 1)
+    (answer,) = two.receive(request, 1.0)
+    one.tick(100.0)  # gives up
+    assert two.busy
+    (cancel,) = one.receive(answer, 101.0)
+    assert cancel.kind == CANCEL
+    assert two.receive(cancel, 101.0) == []
+    assert not two.busy
+    assert one.silent == {}
+    assert (one.model.x[0], two.model.x[0]) == (0.0, 1.0)
+
+
+def ask_again(node: LearningNode) -> list[Message]:
+    """What a node asks at a tick, whatever it has asked before."""
+    node.rows.node[0, [PHASE, WAKEUPS]] = FREE, 1
+    return node.tick(0.0)
 
 
 def test_the_flow_is_slowed_where_exchanges_do_not_take_place() -> None:

@@ -15,7 +15,7 @@ from continuized import network
 from continuized.network import DADAO, A2CiD2, Dual, Faults, Graph
 from continuized.network.result import LOG_PAY, LOG_STEP
 from continuized.problems import LeastSquares, LogisticRegression
-from tests.helpers.ended_processes import assert_all_end
+from tests.helpers.processes import assert_all_end
 
 CYCLE = Graph.of("cycle:4")
 RNG = np.random.default_rng(1)

@@ -22,7 +22,7 @@ from continuized.network.runtime import supervisor
 from continuized.network.runtime.run import _plan_changes, assign_nodes
 from continuized.network.runtime.scheduler import FaultyLink
 from continuized.network.runtime.transports import local
-from tests.helpers.ended_processes import assert_all_end
+from tests.helpers.processes import assert_all_end
 from tests.helpers.simulated_wires import OCTAHEDRON
 
 CYCLE = Graph.of("cycle:6")

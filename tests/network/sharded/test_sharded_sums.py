@@ -10,7 +10,7 @@ from scipy import sparse
 
 import continuized as cz
 from continuized.network import Sharded
-from continuized.problems.regression.gap import bound_gap
+from continuized.problems.regression.gap import bound_gap, sum_intercept_curvatures
 from continuized.solver import metric
 from tests.helpers.shards import cut, without_processes
 from tests.helpers.weighted_regressions import EXTRAS, FORMS, KINDS, data, make
@@ -47,6 +47,9 @@ def test_sums_are_those_of_all_rows(kind: str, form: str, weighted: bool, interc
     assert bound_gap(p, w, 0.01) == pytest.approx(bound_gap(whole, w, 0.01), rel=1e-9)
     if kind != "softmax":
         np.testing.assert_allclose(p.hessian_block(w), whole.hessian_block(w), **CLOSE)
+        if intercept:
+            along = p.sum_over_rows(sum_intercept_curvatures, w)[0, 0] / p.row_count
+            assert along == pytest.approx(whole.hessian_block(w)[-1, -1], rel=1e-12)
         some = np.array([0, 2, whole.dim - 1])
         np.testing.assert_allclose(p.hessian_block(w, some), whole.hessian_block(w, some), **CLOSE)
     index = np.array([0, 9, 10, 12, 13, 20, 36])
@@ -84,6 +87,13 @@ def test_wide_rows_bound_the_spectrum() -> None:
     exact = np.linalg.eigvalsh(X.T @ X / 8)[-1] + 0.1
     assert exact <= p.L <= 1.06 * exact
     assert p.mu == pytest.approx(0.1)
+
+
+def test_norms_bound_the_spectrum_where_they_are_closer() -> None:
+    """Of rows that are all equal, |X|_1 |X|_inf / n is the largest eigenvalue itself."""
+    p = Sharded(cut(cz.problems.LeastSquares(np.ones((4, 12)), np.zeros(4)), 1, 3))
+    assert p.spectrum.how == "norms"
+    assert 12.0 <= p.spectrum.largest <= 12.0 * (1.0 + 1e-12)
 
 
 @pytest.mark.parametrize("name", ["auto", "diag", "gram", "nystrom", None])

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from continuized.network.learning.learning_node import LearningNode
+from continuized.network.learning.learning_node import CANCEL, LearningNode
 from continuized.network.learning.membership import Membership
 from continuized.network.protocol.transitions import KINDS, WITH_VALUES, Message
 from continuized.network.runtime.transports.doorkeeper import Doorkeeper
@@ -30,8 +30,9 @@ from continuized.network.runtime.transports.worker import MOST_BUFFERED, RECONNE
 from continuized.network.runtime.wire_format import Codec, FrameReader
 from continuized.problems.base import Array
 
-HELLO, GONE, DONE, PARTIAL, MEAN = range(16, 21)
-ALL_KINDS = frozenset({*KINDS, HELLO, GONE, DONE, PARTIAL, MEAN})
+HELLO, GONE, DONE, PARTIAL, MEAN = range(CANCEL + 1, CANCEL + 6)
+OF_THE_NODE = frozenset({*KINDS, CANCEL})
+ALL_KINDS = OF_THE_NODE | {HELLO, GONE, DONE, PARTIAL, MEAN}
 ALL_WITH_VALUES = WITH_VALUES | {PARTIAL, MEAN}
 PIECE = 1 << 18  # bytes that are written at once
 BACKLOG = 1024  # connections that wait to be accepted
@@ -270,7 +271,7 @@ class BackgroundNode:
 
     def receive(self, message: Message) -> None:
         """Take a message from a neighbour."""
-        if message.kind in KINDS:
+        if message.kind in OF_THE_NODE:
             with self.lock:
                 try:
                     out = self.node.receive(message, self._now())
@@ -363,13 +364,15 @@ class BackgroundNode:
         self._finishing, self._leaving = True, not average
         with self.lock:
             self.node.finish(self._now())
+            # One that leaves refuses, so that none pays it what it would no longer get.
+            self.node.quiet = self._leaving
         self._loop.call_later(self.node.timeout, self._announce)
         self._loop.call_later(seconds, self._leave_late_ones_behind, seconds)
         self._announce_if_settled()
 
     def _announce_if_settled(self) -> None:
         with self.lock:
-            settled = self.node.settled
+            settled = self.node.idle if self._leaving else self.node.settled
         if settled:
             self._announce()
 

@@ -74,7 +74,7 @@ class NodeProcess:
         """Let time pass and take messages in; return the frames to send, by worker."""
         internal, self._internal = self._internal, []
         self.scheduler.advance(wall)
-        frames: dict[int, list[bytes]] = {}
+        frames: dict[int, list[bytearray]] = {}
         for message in self.scheduler.receive([*internal, *messages]):
             worker = self.worker_of.get(message.receiver)
             if worker == self.worker:
