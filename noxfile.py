@@ -105,8 +105,8 @@ def lowest(session: nox.Session) -> None:
         session.error("the lowest versions need an environment of their own: leave --no-venv out")
     versions = os.path.join(session.create_tmp(), "lowest.txt")
     python(session, "tools/lowest_versions.py", "--extra", "test", "--out", versions)
-    session.install("-c", versions, ".[test]")
-    # What old versions warn of is mended in newer ones.
+    # What old versions warn of is mended in newer ones; old matplotlibs do not know this pyparsing.
+    session.install("-c", versions, ".[test]", "pyparsing<3.3")
     quiet = "-W", "ignore::DeprecationWarning"
     python(session, "-m", "pytest", *quiet, *session.posargs)
 
@@ -139,7 +139,20 @@ def layers(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """The pages, with their notebooks run; they fetch nothing from elsewhere."""
     prepare(session, ".[all]", *group("docs"))
-    python(session, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "site")
+    python(
+        session,
+        "-m",
+        "sphinx",
+        "-j",
+        "auto",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-b",
+        "html",
+        "docs",
+        "site",
+    )
     python(session, "tools/check_docs.py", "site", "--narrow")
 
 

@@ -70,11 +70,12 @@ class Shard:
             self._data = Data(build_rows(arrays, part["columns"]), y)
         X, y = self._data
         values, counts = np.unique(y, return_counts=True)
+        is_sparse = not isinstance(X, np.ndarray)
         facts = {
             "rows": len(y),
             "columns": int(X.shape[1]),
-            "sparse": not isinstance(X, np.ndarray),
-            "grows": any(is_growing(path) for path, *_ in part.get("files", ())),
+            "sparse": is_sparse,
+            "grows": is_sparse and any(is_growing(path) for path, *_ in part.get("files", ())),
             "names": None if self._data.names is None else list(self._data.names),
             "label": self._data.label,
             "words": None if self._data.classes is None else list(self._data.classes),
