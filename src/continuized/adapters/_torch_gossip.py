@@ -40,15 +40,8 @@ class AsyncGossip:
     of A²CiD² (Nabli et al. 2023), or of plain gossip: the mean over the workers of (x + x~) / 2 is
     moved by their optimisers alone.  A worker that dies is dropped; a slow one delays nobody.
 
-    Make one on every rank of a process group, and call `step` after each step of the optimiser::
-
-        gossip = AsyncGossip(model, graph="cycle")
-        for x, y in loader:
-            loss(model(x), y).backward(); optimizer.step(); optimizer.zero_grad()
-            gossip.step()
-        gossip.finish()
-
-    All ranks start from the parameters and buffers of rank 0.
+    Make one on every rank of a process group, call `step` after each step of the optimiser, and
+    `finish` at the end.  All ranks start from the parameters and buffers of rank 0.
 
     Parameters
     ----------
