@@ -26,14 +26,13 @@ transports: exchanges a second that real nodes carry out, on this machine, in a 
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import math
-import time
 from collections.abc import Callable
 
 import numpy as np
 
+from benchmarks.studies.parts import run_parts
 from continuized import network, theory
 from continuized.network import Faults, Gossip, Graph
 
@@ -193,16 +192,5 @@ PARTS: dict[str, Callable[[bool], None]] = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
-    parser.add_argument("--quick", action="store_true", help="fewer seeds and smaller sizes")
-    options = parser.parse_args()
-    for name in options.parts or PARTS:
-        began = time.perf_counter()
-        PARTS[name](options.quick)
-        print(f"  [{name}: {time.perf_counter() - began:.0f} s]\n", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(__doc__, PARTS, "fewer seeds and smaller sizes")

@@ -28,7 +28,6 @@ stop: a worker of four is stopped for 5 s; the steps a second of the others mean
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import statistics
@@ -46,6 +45,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.processes import World
+from benchmarks.studies.parts import run_parts
 from continuized.adapters.torch import AsyncGossip
 
 Tell = Callable[[Any], None]
@@ -411,16 +411,5 @@ PARTS: dict[str, Callable[[bool], None]] = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
-    parser.add_argument("--quick", action="store_true", help="fewer seeds and shorter runs")
-    options = parser.parse_args()
-    for name in options.parts or PARTS:
-        began = time.perf_counter()
-        PARTS[name](options.quick)
-        print(f"  [{name}: {time.perf_counter() - began:.0f} s]\n", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(__doc__, PARTS, "fewer seeds and shorter runs")

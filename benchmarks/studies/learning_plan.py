@@ -3,9 +3,9 @@
     python -m benchmarks.studies.learning_plan [--quick]
 
 Makes the numbers of the section "Learning" of docs/internet.md.  Every part of an exchange of
-float32 models is timed on its own, in processor time of one core, the least of several rounds: what a node
-does to answer, to pay and to be paid, and to make and to read the frames, their authentication
-included.  The wire is added on paper: two frames, one after the other, at so many bits a second.
+float32 models is timed on its own, in processor time of one core, the least of several rounds: what
+a node does to answer, to pay and to be paid, and to make and to read the frames, with their
+authentication.  The wire is added on paper: two frames, one after the other.
 """
 
 from __future__ import annotations

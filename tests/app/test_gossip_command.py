@@ -375,11 +375,8 @@ def test_names_of_nodes_and_every_event_stand_in_all_output(transport, tmp_path)
     file, log, out = tmp_path / "g.edgelist", tmp_path / "log", tmp_path / "out"
     file.write_text(NAMED)
     given = ("--graph", file, "--method", "accelerated", "--transport", transport, "--kill", 1)
-    answer = run(*given, "--tol", "1e-300", "--seconds", 1, "--log", log, "--out", out)
-    if transport == "simulate":
-        assert answer.exit_code == 2  # no seconds there
-        answer = run(*given, "--log", log, "--out", out)
-    assert answer.exit_code in (0, 1), answer.output
+    answer = run(*given, "--log", log, "--out", out)
+    assert answer.exit_code == 0, answer.output
     found = json.loads((out / "result.json").read_text())
     assert found["start"] == "paris"
     (dead,) = found["results"][0]["died"]
@@ -391,7 +388,9 @@ def test_names_of_nodes_and_every_event_stand_in_all_output(transport, tmp_path)
     events = [json.loads(line) for line in log.read_text().splitlines()]
     assert [line["node"] for line in events if line["event"] == "death"] == [dead]
     exchanges = [line for line in events if line["event"] == "exchange"]
-    assert len(exchanges) == found["results"][0]["messages"]
+    # A process that is killed has not reported its last counts; the log leaves before messages do.
+    messages = found["results"][0]["messages"]
+    assert len(exchanges) == messages or (transport == "local" and len(exchanges) > messages > 0)
     assert {line["node"] for line in exchanges} <= {"paris", "lyon", "nice"}
     assert (events[0]["event"], events[-1]["event"]) == ("start", "end")
     assert [line for line in events if line["event"] == "summary"]

@@ -22,7 +22,7 @@ from continuized.solver import metric
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 6))
-SPARSE = sparse.random_array((40, 12), density=0.3, format="csr", rng=np.random.default_rng(1))
+SPARSE = sparse.csr_array(RNG.standard_normal((40, 12)) * (RNG.random((40, 12)) < 0.3))
 LABELS = np.sign(X @ RNG.standard_normal(6) + 0.3 * RNG.standard_normal(40))
 COUNTS = RNG.poisson(2.0, 40).astype(float)
 Y = X @ RNG.standard_normal(6) + 0.1 * RNG.standard_normal(40)
@@ -68,7 +68,7 @@ def solve(problem: str, dtype: Any = np.float64, **options: Any) -> Callable[[],
         p = PROBLEMS[problem]()
         options.setdefault("rng", 3)
         r = cz.minimize(p, np.full(p.dim, 0.5, dtype), **options)
-        # Where L is found on the way, the path is sensitive to rounding; its end is not.
+        # Where L is found on the way, the path is sensitive to rounding; its end is less so.
         on_the_way = [r.trace.fun] if "method" in options else []
         return [r.x, r.fun, r.jac, r.nit, r.trace.t, r.status.name == "CONVERGED", *on_the_way]
 
@@ -134,6 +134,14 @@ FAULTS = network.Faults(
     delay=0.3, loss=0.1, duplication=0.1, skew=0.1, deaths=((8.0, 3),), joins=((16.0, 3),)
 )
 EVENTS = {"maxiter": 60}
+# Constants that are found on the way, and what "auto" chooses.
+UNKNOWN: Mapping[str, Callable[[], list[Any]]] = {
+    "float32 unknown": solve("logistic", np.float32, metric="diag"),
+    "diag": solve("poisson", metric="diag"),
+    "gram": solve("logistic", metric="gram"),
+    "lasso": solve("least-squares", prox=cz.prox.L1(0.05)),
+    **{f"auto {name}": solve(name) for name in PROBLEMS if name != "holes"},
+}
 RUNS: Mapping[str, Callable[[], list[Any]]] = {
     # known constants
     "quadratic": solve("quadratic", method="continuized", maxiter=300),
@@ -147,14 +155,7 @@ RUNS: Mapping[str, Callable[[], list[Any]]] = {
     "own": solve("own", method="continuized", **EVENTS),
     "charbonnier": solve("charbonnier", method="continuized", **EVENTS),
     "float32": solve("quadratic", np.float32, method="continuized", **EVENTS),
-    # unknown constants, and what "auto" chooses
-    "float32 unknown": solve("logistic", np.float32, metric="diag"),
-    "unknown": solve("poisson"),
-    "huber": solve("huber"),
-    **{f"auto {name}": solve(name) for name in PROBLEMS if name != "holes"},
-    "gram": solve("logistic", metric="gram"),
-    "secant": solve("poisson", metric="diag"),
-    "lasso": solve("least-squares", prox=cz.prox.L1(0.05)),
+    **UNKNOWN,
     "warned": warn,
     "skipped": solve("holes", method=cz.Continuized(1.0, 0.1), nonfinite="skip", maxiter=20),
     "algebra": algebra,

@@ -14,15 +14,18 @@ import pytest
 from continuized.problems import losses
 from continuized.support import jit_numba, jit_plain
 from tests.helpers import runs_without_numba
-from tests.helpers.runs_without_numba import RUNS
+from tests.helpers.runs_without_numba import RUNS, UNKNOWN
 
 ROOT = Path(__file__).parents[2]
 NO_NUMBA = ROOT / "tests" / "helpers" / "no_numba"
 # One of each kind whose loops other tests compile too; the rest is slow for Numba's sake.
-SOME = ["to tol", "unknown", "L1", "coordinates", "rows", "ensemble", "gossip"]
+SOME = ["to tol", "auto poisson", "L1", "coordinates", "rows", "ensemble", "gossip"]
 OTHERS = [name for name in RUNS if name not in SOME]
-# Both round differently; what a run does with rounding errors, it does with few of them here.
+# Both round differently.  Relative to the largest entry, x differed by 1e-15, and by up to 3e-14
+# where L is found on the way: what is seen of L is a quotient of small differences, and all that
+# follows depends on it.  There, other kernels of BLAS changed gradients by 1e-12.
 CLOSE = 1e-12
+CLOSE_UNKNOWN = 1e-9
 CLOSE_FLOAT32 = 1e-5
 
 
@@ -49,7 +52,8 @@ def test_results_are_those_with_numba(names: list[str], tmp_path: Path) -> None:
             found, scale = plain[name], 1.0 + np.abs(wanted.astype(float)).max(initial=0.0)
             assert found.dtype == wanted.dtype, name
             assert found.shape == wanted.shape, name
-            close = CLOSE_FLOAT32 if name.startswith("float32") else CLOSE
+            close = CLOSE_UNKNOWN if name.partition("/")[0] in UNKNOWN else CLOSE
+            close = CLOSE_FLOAT32 if name.startswith("float32") else close
             difference = np.abs(found.astype(float) - wanted.astype(float)).max(initial=0.0)
             assert difference <= close * scale, (name, difference, scale)
 

@@ -155,7 +155,7 @@ def _mean_in_numpy(X, vector, w, out, first, last, want_value, want_slope):
     losses, slopes = losses_in_numpy(kind, rows @ w[:d] + w[d:].sum(), y)
     total, slopes = float(weights @ losses) / n, weights * slopes
     if want_slope:
-        out[:d], out[d:] = slopes @ rows / n, slopes.sum() / n
+        out[:d], out[d:] = rows.T @ slopes / n, slopes.sum() / n
     if first == 0:
         total += 0.5 * l2 * float(np.vdot(w[:d], w[:d]))
         if want_slope:

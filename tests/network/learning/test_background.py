@@ -12,7 +12,7 @@ import pytest
 
 from continuized.network import A2CiD2
 from continuized.network.learning.stats import read_stats
-from continuized.network.protocol.transitions import Message
+from continuized.network.protocol.transitions import REFUSE, REQUEST, Message
 from continuized.network.runtime.transports import doorkeeper
 from tests.helpers.learning_nodes import Program, programs
 
@@ -106,6 +106,18 @@ def test_one_that_leaves_is_no_death() -> None:
         total = VALUES.sum(axis=0) + moved
         np.testing.assert_allclose(sum(middles) + running[3].middle, total, atol=1e-11)
         assert not running[3].background.averaged
+
+
+def test_one_that_leaves_refuses_to_the_end() -> None:
+    """Else a neighbour would pay it what it no longer gets."""
+    with programs("path:2", VALUES[:2]) as running:
+        leaving = running[0].background
+        running[0].step()
+        leaving._announced = True  # so that it stays in the moment before it goes
+        leaving._call(leaving._begin_to_finish, False, WITHIN)
+        wait_for(lambda: leaving.node.quiet, running[1:])
+        (reply,) = leaving.node.receive(Message(REQUEST, 1, 0, 10**6), leaving._now())
+        assert reply.kind == REFUSE
 
 
 def test_parameters_that_are_not_finite_are_kept_from_the_others() -> None:

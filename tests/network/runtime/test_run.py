@@ -20,7 +20,7 @@ from continuized.network.result import LOG_FALL
 from continuized.network.runtime import supervisor
 from continuized.network.runtime.run import _plan_changes, assign_nodes
 from continuized.network.runtime.transports import local
-from tests.helpers.processes import is_alive
+from tests.helpers.processes import assert_all_end
 from tests.helpers.simulated_wires import OCTAHEDRON
 
 CYCLE = Graph.of("cycle:6")
@@ -251,10 +251,7 @@ def test_no_process_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
         numbers = [int(word) for word in child.stdout.readline().split()]
         assert len(numbers) == 2
         child.kill()
-    limit = time.monotonic() + 10.0
-    while any(is_alive(number) for number in numbers):
-        assert time.monotonic() < limit, "its processes are still there"
-        time.sleep(0.05)
+    assert_all_end(numbers)
 
 
 def test_an_interrupt_ends_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from continuized.network import Graph, NodeModelSpec, replay, run
+from continuized.network import Graph, NodeModelSpec, minimize, replay, run, split
 from continuized.network.runtime.transports import local
+from continuized.problems import LeastSquares
 from continuized.support.checkpoints.checkpointer import CheckpointError, load
 from tests.helpers.processes import is_alive
 from tests.helpers.simulated_wires import OCTAHEDRON
@@ -74,6 +75,22 @@ def test_the_dead_stay_dead_and_their_share_stays_lost(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
+def test_nodes_that_minimise_go_on_too(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    problem = LeastSquares(X, X @ [1.0, 2.0, 3.0], l2=0.1)
+    given = {"method": "dadao", "transport": "local", "rng": 0, "checkpoint": tmp_path / "run"}
+    parts = split(problem, 6)
+    first = minimize("cycle:6", parts, tol=1e-300, seconds=1.0, processes=2, **given)
+    r = minimize("cycle:6", parts, seconds=60.0, processes=1, resume=True, **given)
+    assert not first.reached
+    assert r.reached
+    assert r.gradients > first.gradients > 0
+    assert r.ledger_error < 1e-12
+    np.testing.assert_allclose(r.x, np.broadcast_to(problem.x_star, (6, 3)), atol=1e-2)
+
+
 DRIVER = """
 import sys
 from continuized.network import run
@@ -117,9 +134,9 @@ def test_a_run_goes_on_after_whoever_started_it_was_ended(
     ) as child:  # fmt: skip
         assert child.stdout is not None
         workers = [int(word) for word in child.stdout.readline().split()]
-        wanted = "summary" if how == signal.SIGTERM else "checkpoint"
+        wanted, count = ("summary", 1) if how == signal.SIGTERM else ("checkpoint", 2)
         log = tmp_path / "log"
-        wait_for(lambda: sum(line["event"] == wanted for line in read_events(log)) > 1)
+        wait_for(lambda: sum(line["event"] == wanted for line in read_events(log)) >= count)
         child.send_signal(how)
         code = child.wait(20.0)
     assert code == (143 if how == signal.SIGTERM else -signal.SIGKILL)
@@ -127,6 +144,7 @@ def test_a_run_goes_on_after_whoever_started_it_was_ended(
     events = read_events(log)
     if how == signal.SIGTERM:
         assert [line["event"] for line in events[-2:]] == ["checkpoint", "end"]
+        assert events[-1]["message"] == "SIGTERM ended the run."
     saved = load(tmp_path / "run")[0]["state"]
     assert len(saved["saved_nodes"]) == 6
     r = run(GRAPH, VALUES, rng=0, checkpoint=tmp_path / "run", resume=True, speed=300.0)

@@ -101,6 +101,16 @@ def test_files_that_do_not_go_together(
         Sharded.read(paths, loss=loss, l2=0.1)
 
 
+def test_folders_with_other_numbers_of_columns_are_refused(tmp_path: Path) -> None:
+    for columns in (2, 3):
+        folder = tmp_path / str(columns)
+        folder.mkdir()
+        np.save(folder / "X.npy", np.ones((4, columns)))
+        np.save(folder / "y.npy", np.arange(4.0))
+    said = refusal(Sharded.read, [tmp_path / "2", tmp_path / "3"], loss="ridge", l2=0.1)
+    assert "has 3 columns, but" in said
+
+
 def test_a_file_that_changed_is_noticed_when_it_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(CSV)

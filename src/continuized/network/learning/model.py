@@ -64,11 +64,14 @@ class LearningModel:
                 D *= 1.0 - 2.0 * a
 
     def add(self, new: Array, old: Array) -> None:
-        """Add what an optimiser did to the parameters, from `old` to `new`; then old becomes x."""
+        """Add what an optimiser did to the parameters, from `old` to `new`; then old becomes x.
+
+        Where no exchange came between, x becomes `new` to the last bit.
+        """
         dim = self.x.size - 1
         for start in range(0, dim, BLOCK):
             block = slice(start, min(start + BLOCK, dim))
-            self.x[block] += new[block] - old[block]
+            self.x[block] = new[block] + (self.x[block] - old[block])
             old[block] = self.x[block]
 
     def answer(self) -> Array:

@@ -47,7 +47,7 @@ class Functions(MeanFunction):
     _repr_html_ = show_html
 
     @property
-    def nodes(self) -> int:
+    def nodes(self) -> int:  # type: ignore[override]
         """How many functions there are."""
         return len(self.problems)
 
@@ -80,7 +80,7 @@ class Functions(MeanFunction):
         return float(np.mean([p.fun(w.copy()) for p in self.problems]))
 
     @cached_property
-    def x_star(self) -> Array:
+    def x_star(self) -> Array:  # type: ignore[override]
         """The minimiser of F: what a single machine that knows all f_i finds."""
         return self.find_agreement(np.ones(self.nodes, np.bool_), np.zeros(self.dim))
 
@@ -199,16 +199,14 @@ def _as_problem(given: Any, i: int) -> Problem:
 
 
 def _find_dim(problems: Sequence[Problem], dim: Any) -> int:
-    known = {p.dim for p in problems} - {None}
+    known = {int(p.dim) for p in problems if p.dim is not None}
     if dim is not None:
         known.add(check.whole(dim, "dim", minimum=1, other="None"))
     if len(known) > 1:
-        raise ValueError(
-            f"the functions must have one number of variables, got {sorted(map(int, known))}"
-        )
+        raise ValueError(f"the functions must have one number of variables, got {sorted(known)}")
     if not known:
         raise ValueError("the number of variables is not known: give dim=")
-    return int(known.pop())
+    return known.pop()
 
 
 def _check_constant(value: Any, name: str, nodes: int) -> Array:

@@ -38,7 +38,8 @@ def make_nodes(
     `speeds` are the rates of their gradients, by default 1.
     """
     numbers = method.numbers(graph, objective)
-    nodes = MAKERS[method.kind](objective, **numbers)._replace(edge_rate=method.edge_rate(graph))
+    made: NodeSet = MAKERS[method.kind](objective, **numbers)
+    nodes = made._replace(edge_rate=method.edge_rate(graph))
     if method.takes_gradients and speeds is not None:
         nodes = nodes._replace(step_rates=speeds)
     return nodes
@@ -162,7 +163,7 @@ class DadaoNodes(NamedTuple):
     """state (nodes, 6, dim); slope (dim,) is room for a gradient."""
 
     steps: Steps
-    data: LocalData | None
+    data: Any  # LocalData, or None of functions of the user's own
     state: Array
     slope: Array
 
@@ -247,7 +248,7 @@ class SgdNodes(NamedTuple):
     """
 
     constants: Constants
-    data: LocalData | None
+    data: Any  # LocalData, or None of functions of the user's own
     length: float  # of a gradient step
     batch: int
     x: Array

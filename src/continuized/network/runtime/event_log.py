@@ -3,7 +3,7 @@
 Every line is an object with `time` (UTC, of writing), `event`, and what belongs to it; nodes have
 the names that they have in the graph.
 
-    start       method, transport, graph, nodes, edges, processes, speed, tol, resumed
+    start       method, transport, graph, nodes, edges, processes, speed, tol, resume
     exchange    t (the own time of the node that began it), node, peer, seq
     death       t, node, reason
     join        t, node

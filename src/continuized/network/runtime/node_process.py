@@ -51,7 +51,7 @@ class NodeProcess:
         self._entries: list[Entry] = []
         self._sketch = Sketch(self.codec.dim, header["seed"])
         random = np.random.default_rng([*header["seed"], LINK_KEY, self.worker])
-        link = FaultyLink(random, *header["faults"], constant=header["constant"])
+        link = FaultyLink(random, *header["faults"])
         nodes: dict[int, Node] = {}
         failures = []
         saved = from_record(order)

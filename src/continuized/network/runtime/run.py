@@ -239,7 +239,8 @@ def conduct(
         outcome = make_result(supervisor)
         drift = {"mean_drift": outcome.mean_drift} if hasattr(outcome, "mean_drift") else {}
         events.add(
-            "end", reached=outcome.reached, message=outcome.message,
+            "end", reached=outcome.reached,
+            message="SIGTERM ended the run." if supervisor.terminated else outcome.message,
             ledger_error=outcome.ledger_error, **drift, **supervisor.summarise(),
         )  # fmt: skip
     if supervisor.terminated:

@@ -106,8 +106,10 @@ class RunPlan:
             "saving": self.saving,
             "speed": self.speed,
             "stride": self.stride,
-            "faults": [float(faults.loss), float(faults.duplication), float(faults.delay)],
-            "constant": faults.law == "constant",
+            "faults": [
+                *map(float, (faults.loss, faults.duplication, faults.delay)),
+                faults.law == "constant",
+            ],
             "port": 0 if self.port is None else self.port + worker,
             "path": [str(folder) for folder in sys.path],
             "nodes": nodes,

@@ -70,11 +70,12 @@ class Shard:
             self._data = Data(build_rows(arrays, part["columns"]), y)
         X, y = self._data
         values, counts = np.unique(y, return_counts=True)
+        is_sparse = not isinstance(X, np.ndarray)
         facts = {
             "rows": len(y),
             "columns": int(X.shape[1]),
-            "sparse": not isinstance(X, np.ndarray),
-            "grows": any(is_growing(path) for path, *_ in part.get("files", ())),
+            "sparse": is_sparse,
+            "grows": is_sparse and any(is_growing(path) for path, *_ in part.get("files", ())),
             "names": None if self._data.names is None else list(self._data.names),
             "label": self._data.label,
             "words": None if self._data.classes is None else list(self._data.classes),
@@ -130,9 +131,10 @@ def name_question(question: Callable[..., Any]) -> str:
     return f"{question.__module__}:{question.__name__}"
 
 
-def describe_error(error: Exception) -> dict[str, str]:
+def describe_error(error: Exception) -> dict[str, Any]:
     """Say what was raised, in what JSON can say."""
-    told = {"type": type(error).__name__, "message": str(error)}
+    bases = [kind.__name__ for kind in type(error).__mro__]
+    told: dict[str, Any] = {"bases": bases, "message": str(error)}
     if isinstance(error, DataError):
         told |= {"fact": error.fact, "advice": error.advice, "kind": error.kind}
     elif isinstance(error, OSError) and error.strerror:
