@@ -20,7 +20,7 @@ import torch.distributed as dist
 
 from continuized.adapters.torch import AsyncGossip  # noqa: F401  (so that the server has it)
 
-LONGEST = 60  # seconds
+LONGEST = 120  # seconds
 
 
 class World:

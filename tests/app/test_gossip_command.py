@@ -403,3 +403,19 @@ def test_an_address_is_for_ray_alone(tmp_path):
     answer = run("--graph", "path:3", "--log", tmp_path / "absent" / "log")
     assert answer.exit_code == 2
     assert "absent" in answer.output
+
+
+def test_nodes_die_at_the_same_times_in_the_runs_that_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    simulate, deaths = network.simulate, []
+
+    def noted(*arguments, **options):
+        deaths.append(options["faults"].deaths)
+        return simulate(*arguments, **options)
+
+    monkeypatch.setattr(network, "simulate", noted, raising=False)
+    run("--graph", "path:12", "--kill", 2)
+    assert len(deaths) == 2
+    assert deaths[0] == deaths[1]
+    assert len(deaths[0]) == 2

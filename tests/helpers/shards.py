@@ -58,14 +58,6 @@ def pids(p: Any) -> list[int]:
     return [link.process.pid for link in p._shards._links if link is not None]
 
 
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 class Batches:
     """Stands for a Ray dataset: columns by name, some rows at a time."""
 

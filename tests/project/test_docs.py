@@ -44,7 +44,7 @@ def with_needs(page: Path) -> Any:
     named = re.findall(
         r"^(?:import|from) (\w+)|continuized\.adapters\.(\w+)", page.read_text(), re.MULTILINE
     )
-    libraries = {"cvxpy", "jax", "optax", "pandas", "ray", "torch"}
+    libraries = {"IPython", "cvxpy", "jax", "optax", "pandas", "ray", "torch"}
     needed = sorted(libraries & {name for pair in named for name in pair})
     marks = [pytest.mark.needs(*needed)] if needed else []
     return pytest.param(page, marks=marks, id=name_of(page))

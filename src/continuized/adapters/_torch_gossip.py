@@ -40,15 +40,8 @@ class AsyncGossip:
     of A²CiD² (Nabli et al. 2023), or of plain gossip: the mean over the workers of (x + x~) / 2 is
     moved by their optimisers alone.  A worker that dies is dropped; a slow one delays nobody.
 
-    Make one on every rank of a process group, and call `step` after each step of the optimiser::
-
-        gossip = AsyncGossip(model, graph="cycle")
-        for x, y in loader:
-            loss(model(x), y).backward(); optimizer.step(); optimizer.zero_grad()
-            gossip.step()
-        gossip.finish()
-
-    All ranks start from the parameters and buffers of rank 0.
+    Make one on every rank of a process group, call `step` after each step of the optimiser, and
+    `finish` at the end.  All ranks start from the parameters and buffers of rank 0.
 
     Parameters
     ----------
@@ -121,40 +114,31 @@ class AsyncGossip:
     ) -> None:
         check.flag(accelerated, "accelerated")
         method = A2CiD2(communications=communications, accelerated=accelerated)
-        self._timeout = check.real(timeout, "timeout", above=0.0)
+        timeout = check.real(timeout, "timeout", above=0.0)
         wait = check.real(wait, "wait", above=0.0)
-        self._tensors = Tensors(model, check.flag(buffers, "buffers"))
-        self._root, self._ledger = seed_sequence(rng), check.flag(ledger, "ledger")
+        self._tensors = tensors = Tensors(model, check.flag(buffers, "buffers"))
+        self._ledger, root = check.flag(ledger, "ledger"), seed_sequence(rng)
         meeting = Meeting(wait)
-        self._rank, self._method = meeting.rank, method
-        self._graph = make_graph(graph, meeting.world)
-        self._listening = open_port(host, port)
+        membership = Membership(make_graph(graph, meeting.world), meeting.rank, method)
+        listening = open_port(host, port)
         try:
-            address = self._listening.getsockname()
-            description = [*describe(self._graph, method), *self._tensors.describe()]
-            key, self._addresses = meeting.exchange(host, address[1], description)
-            self._tensors.start()
-            shadow = self._tensors.shadow
-            self._codec = make_codec(key, shadow.numel() - 1, shadow.numpy().dtype)
+            own_port = listening.getsockname()[1]
+            description = [*describe(membership.graph, method), *tensors.describe()]
+            key, addresses = meeting.exchange(host, own_port, description)
+            tensors.start()
+            x = tensors.shadow.numpy()
+            codec = make_codec(key, x.size - 1, x.dtype)
+            count = tensors.parameter_count if accelerated else 0
+            learning = LearningModel(x, membership.constants(), count)
+            random = np.random.default_rng(child(root, meeting.rank))
+            node = LearningNode(membership, learning, random, timeout, self._ledger)
         except BaseException:
-            self._listening.close()
+            listening.close()
             raise
-        self._make_background(steps=0)
+        self._background = BackgroundNode(node, membership, codec, listening, addresses)
         self._background.start(wait)
         self._close = weakref.finalize(self, self._background.close)
-        self._finished = False
-
-    def _make_background(self, steps: int) -> None:
-        graph, tensors = self._graph, self._tensors
-        membership = Membership(graph, self._rank, self._method)
-        accelerated = tensors.parameter_count if self._method.accelerated else 0
-        learning = LearningModel(tensors.shadow.numpy(), membership.constants(), accelerated)
-        random = np.random.default_rng(child(self._root, self._rank))
-        node = LearningNode(membership, learning, random, self._timeout, self._ledger, steps)
-        self._background = BackgroundNode(
-            node, membership, self._codec, self._listening, self._addresses
-        )
-        self._first_step = steps
+        self._first_step, self._finished = 0, False
 
     def step(self) -> None:
         """Hand over what was done to the parameters since the last call, and take the exchanges of

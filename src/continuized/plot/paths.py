@@ -26,6 +26,7 @@ JUMP = {"linestyle": (0, (3.0, 2.0)), "linewidth": 0.9}
 CONTOURS, GRID = 12, 80
 AT_ONCE = 2**20  # numbers of the points that are looked at together
 MARGIN = 0.08
+WIDTH, LOWEST, HIGHEST = 4.8, 2.2, 3.6  # inches, of a figure and its height
 FORMATS = ("gif", "html", "mp4")
 MOST_FRAMES, MOST_FPS = 5_000, 100.0  # a .gif counts time in hundredths of a second
 FRAME_DPI = 100
@@ -107,8 +108,9 @@ def path(
     ('coordinate 0', 'coordinate 1')
     """
     pair, tracks = _prepare(r, problem, coordinates)
-    with open_axes(ax, (4.8, 3.6)) as axes:
-        _draw_ground(axes, r, problem, pair, tracks)
+    window = _find_window(problem, pair, tracks)
+    with open_axes(ax, window.size) as axes:
+        _draw_ground(axes, r, problem, pair, window)
         for order, track in enumerate(tracks):
             color, marker = track.style.color, track.style.marker
             look = {"color": color, "zorder": 3.0 - 0.5 * order}  # x above z
@@ -243,8 +245,9 @@ def make_film(
     events = np.asarray(r.path.t, np.float64)
     times = np.linspace(0.0, float(events[-1]), frames)
     states = [np.asarray(part, np.float64).reshape(frames, -1)[:, pair] for part in r.at(times)]
-    with open_axes(None, (4.8, 3.6)) as axes:
-        _draw_ground(axes, r, problem, pair, tracks)
+    window = _find_window(problem, pair, tracks)
+    with open_axes(None, window.size) as axes:
+        _draw_ground(axes, r, problem, pair, window)
         trails, heads = [], []
         for track in tracks:
             color, marker = track.style.color, track.style.marker
@@ -379,10 +382,22 @@ def _check_coordinates(coordinates: Any, dim: int) -> list[int]:
     return pair
 
 
-def _draw_ground(
-    axes: Any, r: Any, problem: Problem | None, pair: list[int], tracks: list[Track]
-) -> None:
-    """Set the limits and the labels, and draw the level lines of the problem."""
+class Window(NamedTuple):
+    """What of the plane is shown: its corners, and whether both coordinates have one unit."""
+
+    low: Array
+    high: Array
+    is_equal: bool
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """The inches of a new figure: no higher than what is shown, with room for labels."""
+        width, height = self.high - self.low
+        wanted = 0.85 * WIDTH * height / width + 0.8 if self.is_equal else HIGHEST
+        return WIDTH, float(np.clip(wanted, LOWEST, HIGHEST))
+
+
+def _find_window(problem: Problem | None, pair: list[int], tracks: list[Track]) -> Window:
     shown = [part for track in tracks for part in (track.before, track.after)]
     star = _find_star(problem, pair)
     if star is not None:
@@ -390,8 +405,16 @@ def _draw_ground(
     points = np.concatenate(shown)
     low, high = np.nanmin(points, axis=0), np.nanmax(points, axis=0)
     span = np.maximum(high - low, 1e-3 * max(float((high - low).max()), 1e-300))
-    low, high = low - MARGIN * span, high + MARGIN * span
-    if span.max() < 5.0 * span.min():  # otherwise one of the two could not be seen
+    is_equal = bool(span.max() < 5.0 * span.min())  # otherwise one of the two could not be seen
+    return Window(low - MARGIN * span, high + MARGIN * span, is_equal)
+
+
+def _draw_ground(
+    axes: Any, r: Any, problem: Problem | None, pair: list[int], window: Window
+) -> None:
+    """Set the limits and the labels, and draw the level lines of the problem."""
+    low, high = window.low, window.high
+    if window.is_equal:
         axes.set_aspect("equal", adjustable="box")
     axes.set(xscale="linear", yscale="linear")
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))

@@ -109,7 +109,7 @@ class _Reduced:
         if whole is not None:
             self.H = whole
             return
-        added = p.columns[:, new] if p.is_sparse else np.asarray(p.X[:, new], np.float64)
+        added: Any = p.columns[:, new] if p.is_sparse else np.asarray(p.X[:, new], np.float64)
         if self._means is not None:  # taken away before, for a mean may hide the rest
             added = (added.toarray() if p.is_sparse else added) - self._means[new]
         if p.shares is not None:

@@ -33,7 +33,7 @@ SGD = A2CiD2(step=0.05, batch=0)
     ("method", "faults"),
     [
         (DADAO(), None),
-        (SGD, FAULTY),
+        pytest.param(SGD, FAULTY, marks=pytest.mark.slow),
         pytest.param(DADAO(), FAULTY, marks=pytest.mark.slow),
         pytest.param(SGD, None, marks=pytest.mark.slow),
     ],
@@ -91,7 +91,7 @@ def test_large_sparse_regressions_stay_sparse_for_gradients(
 
 def test_without_l2_where_no_theory_asks_for_it() -> None:
     bare = network.split(LeastSquares(X, Y), 20)  # two rows for three columns: f_i is flat
-    r = network.minimize("cycle:20", bare, method=A2CiD2(step=0.05, batch=0), events=20_000, rng=0)
+    r = network.minimize("cycle:20", bare, method=A2CiD2(step=0.05, batch=0), events=8000, rng=0)
     assert r.error < 0.1
     np.testing.assert_allclose(r.x_star, np.linalg.lstsq(X, Y, rcond=None)[0], atol=1e-12)
     for method in ("dual", "plain-dual", "dadao"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from continuized import network
 from continuized.network import DADAO, A2CiD2, Dual, Faults, Graph
 from continuized.network.result import LOG_PAY, LOG_STEP
 from continuized.problems import LeastSquares, LogisticRegression
-from tests.network.runtime.test_run import _lives
+from tests.helpers.processes import assert_all_end
 
 CYCLE = Graph.of("cycle:4")
 RNG = np.random.default_rng(1)
@@ -68,7 +68,6 @@ RUNS = [
     pytest.param(DADAO(), RIDGE, id="dadao", marks=pytest.mark.slow),
     pytest.param(A2CiD2(step=0.02, batch=2), RIDGE, id="a2cid2", marks=pytest.mark.slow),
     pytest.param(Dual(), LOGISTIC, id="dual, logistic", marks=pytest.mark.slow),
-    pytest.param(DADAO(), LOGISTIC, id="dadao, logistic", marks=pytest.mark.slow),
 ]
 
 
@@ -93,6 +92,7 @@ def test_a_real_run_is_repeated_by_the_simulator(method: Any, parts: Any) -> Non
 
 
 @needs_fork
+@pytest.mark.slow
 def test_functions_of_ones_own_in_processes_with_lost_messages() -> None:
     pairs = own_functions()
     faults = Faults(loss=0.1, duplication=0.1, skew=0.2)
@@ -150,9 +150,11 @@ def test_a_node_that_comes_back_and_a_function_that_raises() -> None:
     assert r.ledger_error < 1e-12
     living = [pair for i, pair in enumerate(pairs) if i != 3]
     np.testing.assert_allclose(r.agreed, best_of(living), atol=1e-6)
-    assert np.abs(r.x[:3] - r.agreed).max() < 0.2
+    # With a step that stays they end near each other, not at `agreed`: quick clocks count for more.
+    assert np.ptp(r.x[:3], axis=0).max() < 0.5 * np.ptp([best_of([pair]) for pair in living])
 
 
+@pytest.mark.slow
 def test_a_real_run_ends_at_its_limit_of_events() -> None:
     r = network.minimize(CYCLE, RIDGE, method=Dual(), tol=0.0, events=50, **REAL)
     assert r.message.startswith("The limit of events")
@@ -178,7 +180,31 @@ def test_no_fork_outlives_a_run_that_is_killed() -> None:
         numbers = [int(word) for word in child.stdout.readline().split()]
         assert len(numbers) == 2
         child.kill()
-    limit = time.monotonic() + 10.0
-    while any(_lives(number) for number in numbers):
-        assert time.monotonic() < limit, "its processes are still there"
-        time.sleep(0.05)
+    assert_all_end(numbers)
+
+
+@pytest.mark.slow
+def test_a_real_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    options = {**REAL, "method": "dadao", "checkpoint": tmp_path / "run", "tol": 1e-8}
+    short = network.minimize(CYCLE, RIDGE, **{**options, "seconds": 0.3})
+    assert not short.reached
+    r = network.minimize(CYCLE, RIDGE, resume=True, **options)
+    assert r.reached
+    assert (r.t, r.messages, r.gradients) > (short.t, short.messages, short.gradients)
+    rows = len(short.trace.t)
+    np.testing.assert_array_equal(r.trace.error[:rows], short.trace.error)
+    assert r.ledger_error < 1e-12
+    np.testing.assert_allclose(r.x, np.tile(BEST, (4, 1)), atol=1e-3)
+    check_replay(r, RIDGE, "dadao")
+
+
+@pytest.mark.slow
+@pytest.mark.needs("ray")
+def test_functions_of_ones_own_in_actors_of_ray() -> None:
+    pairs = own_functions()
+    options = {**REAL, "transport": "ray", "method": "dadao", "tol": 1e-8}
+    r = network.minimize(CYCLE, pairs, **OWN, **options)
+    assert r.reached, r
+    assert r.ledger_error < 1e-12
+    np.testing.assert_allclose(r.x, np.tile(best_of(pairs), (4, 1)), atol=1e-3)
+    check_replay(r, pairs, "dadao", **OWN)

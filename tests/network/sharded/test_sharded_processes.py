@@ -20,7 +20,8 @@ import pytest
 import continuized as cz
 from continuized.network import Sharded
 from continuized.network.sharded import shards
-from tests.helpers.shards import cut, exit_now, fail, is_running, pids
+from tests.helpers.processes import assert_all_end, is_alive
+from tests.helpers.shards import cut, exit_now, fail, pids
 from tests.helpers.weighted_regressions import make
 
 WITHIN = 20.0  # seconds, far more than an end takes
@@ -36,13 +37,6 @@ def sharded() -> Iterator[Any]:
 def solve(p: Any, **more: Any) -> Any:
     options = {"metric": "diag", "tol": 1e-12, "rng": 0} | more
     return cz.minimize(p, np.zeros(p.dim), **options)
-
-
-def assert_ended(numbers: list[int]) -> None:
-    limit = time.monotonic() + WITHIN
-    while any(map(is_running, numbers)) and time.monotonic() < limit:
-        time.sleep(0.01)
-    assert not any(map(is_running, numbers))
 
 
 def test_a_killed_worker_is_started_again_and_the_run_is_the_same(sharded: Any) -> None:
@@ -99,22 +93,22 @@ def test_a_worker_that_ends_at_every_try_is_given_up(
 def test_ctrl_c_ends_a_question_and_the_next_one_is_answered(sharded: Any) -> None:
     w = np.full(sharded.dim, 0.1)
     expected = sharded.grad(w)
-    stopped = pids(sharded)[0]
+    stopped = pids(sharded)[-1]
     os.kill(stopped, signal.SIGSTOP)  # its answer would be waited for
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         sharded.grad(w)
-    assert not is_running(stopped)
+    assert not is_alive(stopped)
     assert np.array_equal(sharded.grad(w), expected)
 
 
 def test_closing_ends_the_workers() -> None:
     p = Sharded(cut(WHOLE, 100))
     numbers = pids(p)
-    assert all(map(is_running, numbers))
+    assert all(map(is_alive, numbers))
     p.close()
     p.close()
-    assert not any(map(is_running, numbers))
+    assert not any(map(is_alive, numbers))
     with pytest.raises(RuntimeError, match="closed: make the problem anew"):
         p.fun(np.zeros(p.dim))
 
@@ -125,7 +119,7 @@ def test_a_problem_that_nobody_holds_ends_its_workers() -> None:
     numbers = pids(p)
     del p
     gc.collect()
-    assert_ended(numbers)
+    assert_all_end(numbers)
 
 
 PARENT = """
@@ -153,12 +147,12 @@ def test_workers_end_with_their_parent(number: int) -> None:
     assert parent.stdout is not None
     with parent, parent.stdout:
         numbers = [int(each) for each in parent.stdout.readline().split()]
-        assert all(map(is_running, numbers))
+        assert all(map(is_alive, numbers))
         time.sleep(0.5)
         parent.send_signal(number)
         parent.wait(WITHIN)
     assert len(numbers) == 2
-    assert_ended(numbers)
+    assert_all_end(numbers)
 
 
 def test_a_checkpoint_is_gone_on_from(sharded: Any, path: Path) -> None:

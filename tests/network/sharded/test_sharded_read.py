@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 import continuized as cz
 from continuized.network import Sharded
-from continuized.network.sharded.shard import read_dataset
+from continuized.network.sharded.shard import describe_error, read_dataset
+from continuized.network.sharded.shards import make_error
 from tests.helpers.shards import Batches, without_processes
 from tests.helpers.solve_command import write_svmlight
 
@@ -95,6 +97,24 @@ def test_folders_that_are_none_are_refused(
     with pytest.raises(cz.problems.DataError) as caught:
         cz.problems.read(tmp_path)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "said"),
+    [
+        (MemoryError(), MemoryError, "a: memory has no room for it"),
+        (FileNotFoundError(2, "No file", "rows"), OSError, "a cannot be read: No file: rows"),
+        (np.linalg.LinAlgError("singular"), ValueError, "a: singular"),
+        (UnicodeDecodeError("ascii", b"x", 0, 1, "why"), ValueError, "a: 'ascii' codec can't"),
+        (KeyError("k"), RuntimeError, "the worker of a raised KeyError: 'k'"),
+    ],
+)  # fmt: skip
+def test_errors_of_workers_are_raised_again(
+    raised: Exception, kind: type[Exception], said: str
+) -> None:
+    error = make_error(json.loads(json.dumps(describe_error(raised))), "a")
+    assert type(error) is kind
+    assert str(error).startswith(said)
 
 
 @pytest.mark.parametrize("words", [True, False])

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from continuized.network.learning.learning_node import LearningNode
+from continuized.network.learning.learning_node import CANCEL, LearningNode
 from continuized.network.learning.membership import Membership
 from continuized.network.protocol.transitions import KINDS, WITH_VALUES, Message
 from continuized.network.runtime.transports.doorkeeper import Doorkeeper
@@ -30,8 +30,9 @@ from continuized.network.runtime.transports.worker import MOST_BUFFERED, RECONNE
 from continuized.network.runtime.wire_format import Codec, FrameReader
 from continuized.problems.base import Array
 
-HELLO, GONE, DONE, PARTIAL, MEAN = range(16, 21)
-ALL_KINDS = frozenset({*KINDS, HELLO, GONE, DONE, PARTIAL, MEAN})
+HELLO, GONE, DONE, PARTIAL, MEAN = range(CANCEL + 1, CANCEL + 6)
+OF_THE_NODE = frozenset({*KINDS, CANCEL})
+ALL_KINDS = OF_THE_NODE | {HELLO, GONE, DONE, PARTIAL, MEAN}
 ALL_WITH_VALUES = WITH_VALUES | {PARTIAL, MEAN}
 PIECE = 1 << 18  # bytes that are written at once
 BACKLOG = 1024  # connections that wait to be accepted
@@ -270,7 +271,7 @@ class BackgroundNode:
 
     def receive(self, message: Message) -> None:
         """Take a message from a neighbour."""
-        if message.kind in KINDS:
+        if message.kind in OF_THE_NODE:
             with self.lock:
                 try:
                     out = self.node.receive(message, self._now())

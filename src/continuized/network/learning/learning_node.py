@@ -2,7 +2,9 @@
 
 Its messages and waits are in seconds, as the clock on the wall has them; its ticks and its flow are
 in steps (`StepClock`).  Links lose nothing, so that a neighbour of which nothing came in time is
-stopped, or very slow: it is not asked again before something comes from it.
+stopped, or very slow: it is not asked again before something comes from it, or a long time has
+passed.  An answer that comes too late is cancelled: otherwise the node that gave it would wait in
+vain for the transfer.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from continuized.network.protocol.transitions import (
 )
 from continuized.problems.base import Array
 
+CANCEL = 16  # a kind of message beside those of the protocol
+RETRY = 10.0  # timeouts after which a silent neighbour is asked once more, should it not be heard
 LATENCY, BANDWIDTH = 1e-3, 1e9  # seconds, and bytes a second: until it knows better
 REMEMBERED = 64  # ticks over which the share of exchanges that took place is taken
 
@@ -50,15 +54,14 @@ class LearningNode(Node):
         random: np.random.Generator,
         timeout: float,
         ledger: bool = False,
-        steps: int = 0,
     ) -> None:
-        self.clock = StepClock(steps)
+        self.clock = StepClock()
         self.ledger = ledger
-        self.silent: set[int] = set()
+        self.silent: dict[int, float] = {}  # until when a neighbour is not asked
         self.answer_seconds = 0.0  # that answers took to come, all together
         self.squared_distances = 0.0  # of the exchanges that it began
         self._finished = False
-        self._t = float(steps)  # up to which it has mixed
+        self._t = 0.0  # up to which it has mixed, in steps
         self._asked = self._begun = float(REMEMBERED)
         self._counted = self._ticks = 0
         super().__init__(
@@ -71,6 +74,7 @@ class LearningNode(Node):
             logging=False,
             quiet=True,  # until its first step
         )
+        self._on[CANCEL] = self._cancel
         self._next_t = self._t + self._draw_steps()
         self._first_guess = LATENCY + model.x.nbytes / BANDWIDTH
 
@@ -100,6 +104,8 @@ class LearningNode(Node):
 
     def pass_time(self, now: float) -> list[Message]:
         """Let time pass; return what it sends."""
+        for peer in [peer for peer, until in self.silent.items() if now >= until]:
+            self._hear_again(peer)
         if self._finished:  # nor does it make up for a request that was refused
             self.rows.node[SELF, WAKEUPS] = 0
         t = self.clock.read(now)
@@ -130,7 +136,7 @@ class LearningNode(Node):
     def drop(self, peer: int) -> None:
         """Forget a neighbour that died or left; its share of ticks goes with it."""
         self.note_deaths(peer, 1, back=False)
-        self.silent.discard(peer)
+        self.silent.pop(peer, None)
         self.P = [0.0 if i == peer else p for i, p in zip(self.neighbours, self.P, strict=True)]
         total = sum(self.P)
         self.rate = 0.5 * total
@@ -152,9 +158,12 @@ class LearningNode(Node):
 
     def receive(self, message: Message, now: float) -> list[Message]:
         if message.sender in self.silent:
-            self.silent.discard(message.sender)
-            self.rows.alive[1 + self._edge_to[message.sender]] = True
+            self._hear_again(message.sender)
         return super().receive(message, now)
+
+    def _hear_again(self, peer: int) -> None:
+        del self.silent[peer]
+        self.rows.alive[1 + self._edge_to[peer]] = True
 
     def _ask(self, now: float) -> list[Message]:
         out = super()._ask(now)
@@ -176,17 +185,23 @@ class LearningNode(Node):
             waits[NOT_BEFORE] = min(waits[NOT_BEFORE], now + pause)
 
     def _answer(self, message: Message, now: float) -> list[Message]:
-        before, asked = self.counts.exchanges, float(self.rows.waits[SELF, transitions.ASKED])
+        e = self._edge_to[message.sender]
+        if not transitions.waits_for(self.rows, e, message.seq):
+            return [self._message(CANCEL, message.sender, message.seq)]
+        asked = float(self.rows.waits[SELF, transitions.ASKED])
         out = super()._answer(message, now)
-        if self.counts.exchanges > before:
-            self.squared_distances += self.model.squared_distance
-            self.answer_seconds += now - asked
+        self.squared_distances += self.model.squared_distance
+        self.answer_seconds += now - asked
         return out
+
+    def _cancel(self, message: Message, now: float) -> list[Message]:
+        transitions.unlock(self.rows, self._edge_from(message), message.seq)
+        return []
 
     def _give_up(self, now: float) -> None:
         e = int(self.rows.node[SELF, OVER])
         if self.rows.edge[e, SOURCE] == SELF:
-            self.silent.add(self.neighbours[e])
+            self.silent[self.neighbours[e]] = now + RETRY * self.timeout
             self.rows.alive[1 + e] = False
         super()._give_up(now)
 

@@ -21,8 +21,8 @@ class StepClock:
     (2.5, 3.0, 12.5, inf)
     """
 
-    def __init__(self, steps: int = 0) -> None:
-        self.steps = steps
+    def __init__(self) -> None:
+        self.steps = 0
         self.mean = math.inf  # seconds; unknown before the second step
         self._last = math.nan
         self._gaps = 0

@@ -131,9 +131,10 @@ def name_question(question: Callable[..., Any]) -> str:
     return f"{question.__module__}:{question.__name__}"
 
 
-def describe_error(error: Exception) -> dict[str, str]:
+def describe_error(error: Exception) -> dict[str, Any]:
     """Say what was raised, in what JSON can say."""
-    told = {"type": type(error).__name__, "message": str(error)}
+    bases = [kind.__name__ for kind in type(error).__mro__]
+    told: dict[str, Any] = {"bases": bases, "message": str(error)}
     if isinstance(error, DataError):
         told |= {"fact": error.fact, "advice": error.advice, "kind": error.kind}
     elif isinstance(error, OSError) and error.strerror:

@@ -6,7 +6,7 @@ started again, reads its rows again, and is asked again: the answer is the same,
 
 from __future__ import annotations
 
-import builtins
+import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -103,45 +103,56 @@ class Shards:
         answers: list[Record] = []
         with self._lock:
             try:
-                for number, request in enumerate(requests):
-                    self._send(number, request)
+                with contextlib.suppress(LinkEnded):  # `_receive` starts it again
+                    self._revive([k for k, link in enumerate(self._links) if link is None])
+                for number, (link, request) in enumerate(zip(self._links, requests, strict=True)):
+                    if link is not None:
+                        link.send(request, self._dataset(number, request))
                 for number, request in enumerate(requests):
                     answers.append(self._receive(number, request))
             except BaseException:
                 for number in range(len(answers), len(self)):
                     self._drop(number)
                 raise
-        for part, (header, _) in zip(self.parts, answers, strict=True):
-            if "error" in header:
-                raise make_error(header["error"], part.name)
-        return answers
+        return self._check_answers(range(len(self)), answers)
 
-    def _send(self, number: int, request: Record) -> None:
-        try:
-            self._link(number).send(request, self._dataset(number, request))
-        except LinkEnded:  # as it started: `_receive` tries again
-            self._drop(number)
+    def _check_answers(self, numbers: Sequence[int], answers: list[Record]) -> list[Record]:
+        """Raise the first error that workers told of."""
+        for number, (header, _) in zip(numbers, answers, strict=True):
+            if "error" in header:
+                raise make_error(header["error"], self.parts[number].name)
+        return answers
 
     def _dataset(self, number: int, request: Record) -> Any:
         return self.parts[number].dataset if "open" in request[0] else None
 
-    def _link(self, number: int) -> Link:
-        """Return the link to a worker; start it, if there is none, as far as the others are."""
-        link = self._links[number]
-        if link is None:
-            link = self._start(number)
+    def _revive(self, numbers: Sequence[int]) -> list[Link]:
+        """Start these workers, all at once, and take them as far as the others are."""
+        try:
+            links = [self._start(number) for number in numbers]
             if self.facts:
-                part = self.parts[number]
-                opened = self._repeat(link, number, self._write_opening(part))
-                if not _is_same(opened, self.facts[number]):
-                    raise ValueError(
-                        f"{part.name} was read again after its worker had ended, and is not what "
-                        "it was: start the run anew"
-                    )
+                openings = [self._write_opening(self.parts[number]) for number in numbers]
+                for number, opened in zip(numbers, self._repeat(numbers, openings), strict=True):
+                    if not _is_same(opened, self.facts[number]):
+                        raise ValueError(
+                            f"{self.parts[number].name} was read again after its worker had ended, "
+                            "and is not what it was: start the run anew"
+                        )
             if self._settled:
                 assert self._settling is not None
-                self._repeat(link, number, self._settling)
-        return link
+                self._repeat(numbers, [self._settling] * len(numbers))
+        except BaseException:
+            for number in numbers:
+                self._drop(number)
+            raise
+        return links
+
+    def _repeat(self, numbers: Sequence[int], requests: Sequence[Record]) -> list[Record]:
+        """Repeat requests to workers that are started again."""
+        links = [link for link in (self._links[number] for number in numbers) if link is not None]
+        for number, link, request in zip(numbers, links, requests, strict=True):
+            link.send(request, self._dataset(number, request))
+        return self._check_answers(numbers, [link.receive() for link in links])
 
     def _check_open(self) -> None:
         if not self._close.alive:
@@ -153,13 +164,6 @@ class Shards:
         self._links[number] = link
         return link
 
-    def _repeat(self, link: Link, number: int, request: Record) -> Record:
-        link.send(request, self._dataset(number, request))
-        answer = link.receive()
-        if "error" in answer[0]:
-            raise make_error(answer[0]["error"], self.parts[number].name)
-        return answer
-
     def _receive(self, number: int, request: Record) -> Record:
         """Take the answer of a worker; one that has ended is started, and asked, again."""
         reason = ""
@@ -167,7 +171,7 @@ class Shards:
             try:
                 link = self._links[number]
                 if link is None:
-                    link = self._link(number)
+                    (link,) = self._revive([number])
                     link.send(request, self._dataset(number, request))
                 return link.receive()
             except LinkEnded as error:
@@ -198,14 +202,16 @@ def _is_same(one: Record, two: Record) -> bool:
     return one[0] == two[0] and all(np.array_equal(one[1][name], two[1][name]) for name in two[1])
 
 
-def make_error(told: dict[str, str], name: str) -> Exception:
+def make_error(told: dict[str, Any], name: str) -> Exception:
     """Make the error that a worker told of, with the name of its shard."""
-    kind, message = told["type"], " ".join(told["message"].split())
+    message = " ".join(told["message"].split())
     if "fact" in told:  # of a file: it names it
         return DataError(told["fact"], told["advice"], told["kind"])
-    known = getattr(builtins, kind, None)
-    if isinstance(known, type) and issubclass(known, ValueError | TypeError | MemoryError):
-        return known(f"{name}: {message or 'memory has no room'}")
-    if isinstance(known, type) and issubclass(known, OSError):
-        return known(f"{name} cannot be read: {message}")
-    return RuntimeError(f"the worker of {name} raised {kind}: {message}")
+    if "MemoryError" in told["bases"]:
+        return MemoryError(f"{name}: memory has no room for it")
+    if "OSError" in told["bases"]:
+        return OSError(f"{name} cannot be read: {message}")
+    for kind in (TypeError, ValueError):
+        if kind.__name__ in told["bases"]:
+            return kind(f"{name}: {message}")
+    return RuntimeError(f"the worker of {name} raised {told['bases'][0]}: {message}")
