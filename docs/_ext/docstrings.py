@@ -32,6 +32,8 @@ def convert(docstring: str) -> str:
             written = _display(paragraph)
         else:
             written = paragraph[:end] + _escape(paragraph[end:])
+            if section in ("", "Notes"):  # what is indented after it has two colons of its own
+                written = re.sub(r"::$", ":", written)
         if section != before and not heading:
             paragraphs.append(f"{section}\n{'-' * len(section)}")
         paragraphs.append(written)

@@ -118,6 +118,8 @@ of *all* rows;
 
     |u| = <u, u> + qA_k
 
+In code::
+
     u = thing(u)
 
 Parameters
@@ -140,6 +142,8 @@ of *all* rows;
     \begin{align*}
     & \lvert u\rvert  = \left\langle u, u\right\rangle  + qA_{k}
     \end{align*}
+
+In code:
 
 ::
 

@@ -14,16 +14,8 @@ from continuized.process import clock
 from continuized.process.random_streams import seed_sequence
 from continuized.process.stepper import Limits, Progress
 from continuized.solver.loop import Loop
-from continuized.solver.metric import (
-    LEAST_STEPS,
-    Dense,
-    Diagonal,
-    LowRank,
-    Secant,
-    gram,
-    make_factory,
-    nystrom,
-)
+from continuized.solver.metric import Dense, Diagonal, LowRank, Secant
+from continuized.solver.metric_factory import LEAST_STEPS, gram, make_factory, nystrom
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.support.checkpoints.state import capture
 from tests.helpers.metric_problems import RNG, definite, regression

@@ -10,7 +10,7 @@ from scipy import sparse
 
 import continuized as cz
 from continuized.process.random_streams import seed_sequence
-from continuized.solver.metric import blocks, gram, make_factory, nystrom
+from continuized.solver.metric_factory import blocks, gram, make_factory, nystrom
 from tests.helpers.metric_problems import RNG
 from tests.helpers.weighted_regressions import CLASSES, EXTRAS, FORMS, make
 

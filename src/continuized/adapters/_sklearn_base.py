@@ -18,7 +18,7 @@ from continuized.process.random_streams import seed_sequence
 from continuized.process.stepper import Limits
 from continuized.solver.array_api import copy, namespace
 from continuized.solver.loop import Loop
-from continuized.solver.metric import make_factory
+from continuized.solver.metric_factory import make_factory
 from continuized.solver.sparse_newton import SupportSolver
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.support import validation as check

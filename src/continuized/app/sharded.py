@@ -113,7 +113,10 @@ def judge(problem: Sharded, target: Target, w: Array) -> tuple[str, float]:
 def count_right(p: Any, index: Any, w: Array) -> Array:
     """Count the rows whose class is predicted."""
     scores = p.predictions(w, index)
-    right = scores.argmax(axis=1) == p.labels if p.classes > 1 else (scores > 0.0) == (p.y > 0.0)
+    if p.classes > 1:
+        right = scores.argmax(axis=1) == p.labels[index]
+    else:
+        right = (scores > 0.0) == (p.y[index] > 0.0)
     return np.array(np.count_nonzero(right))
 
 
@@ -125,4 +128,5 @@ def sum_explained(p: Any, index: Any, w: Array, mean: float) -> tuple[Array, ...
     with np.errstate(all="ignore"):
         scores = p.predictions(w, index)
         predicted = np.exp(scores) if loss == "poisson" else scores
-        return np.array(sum_lost(loss, p.y, predicted)), np.array(sum_lost(loss, p.y, mean))
+        y = p.y[index]
+        return np.array(sum_lost(loss, y, predicted)), np.array(sum_lost(loss, y, mean))

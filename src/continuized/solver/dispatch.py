@@ -21,7 +21,8 @@ from continuized.process.prox import Separable, check_prox
 from continuized.process.random_streams import Root
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Callback
-from continuized.solver.metric import Identity, best_kind, given_metric, make_factory
+from continuized.solver.metric import Identity, given_metric
+from continuized.solver.metric_factory import best_kind, make_factory
 from continuized.solver.steppers.adaptive import AdaptiveOptions
 from continuized.support import validation as check
 

@@ -23,7 +23,8 @@ from continuized.problems.regression.linear import Linear
 from continuized.process.prox import Separable, clip
 from continuized.solver.array_api import inner, norm
 from continuized.solver.lasso import solve_lasso
-from continuized.solver.metric import BLAS_QUICKER, SPARSE_SLOWER, STEP, factor
+from continuized.solver.metric import factor
+from continuized.solver.metric_factory import BLAS_QUICKER, SPARSE_SLOWER, STEP
 from continuized.solver.steppers.evaluations import Evaluation, Evaluator
 from continuized.support.threads import interruptible
 

@@ -22,7 +22,7 @@ except ImportError as error:
     HAS_NUMBA = False
     warn_caller(
         f"loops run in plain Python and NumPy, with the same results but 3 to 500 times slower, "
-        f"for Numba cannot be used ({error})",
+        f"for Numba cannot be used ({error}): install it where it exists",
         RuntimeWarning,
     )
     from continuized.support.jit_plain import *  # noqa: F403

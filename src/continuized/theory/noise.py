@@ -61,7 +61,9 @@ def noise_tuned_L(p: Problem, x0: ArrayLike, sigma2: float, horizon: float) -> f
     if sigma2 == 0.0:
         return L
     if R2 == 0.0:
-        raise ValueError("x0 is the minimiser: every step only adds noise, no finite L is best")
+        raise ValueError(
+            "x0 is the minimiser: every step only adds noise, no finite L is best; give another x0"
+        )
     if mu == 0.0:
         return max(L, math.sqrt(sigma2) / math.sqrt(R2) * t * math.sqrt(t / 6.0))
     worth = (excess(p, x) + 0.5 * mu * R2) * mu * t / sigma2

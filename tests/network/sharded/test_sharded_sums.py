@@ -11,7 +11,7 @@ from scipy import sparse
 import continuized as cz
 from continuized.network import Sharded
 from continuized.problems.regression.gap import bound_gap, sum_intercept_curvatures
-from continuized.solver import metric
+from continuized.solver import metric_factory as metric
 from tests.helpers.shards import cut, without_processes
 from tests.helpers.weighted_regressions import EXTRAS, FORMS, KINDS, data, make
 

@@ -183,13 +183,13 @@ def run(
     )
     if isinstance(where, Ray):
         where.check_count(len(plan.workers))
+    seconds = check.real(seconds, "seconds", above=0.0)
+    tol = check.real(tol, "tol", above=0.0)
+    restarts = check.whole(restarts, "restarts", minimum=0)
     monitor = RunMonitor(plan.workers, plan.dim, averaging)
     watched = as_gossip(method) if averaging and as_gossip(method).accelerated else None
     if watched is not None:
         delay_limit(graph, watched)  # takes seconds on some graphs: before the clocks start
-    seconds = check.real(seconds, "seconds", above=0.0)
-    tol = check.real(tol, "tol", above=0.0)
-    restarts = check.whole(restarts, "restarts", minimum=0)
     name = method if isinstance(method, str) else method.name
     who = partial(
         fingerprint_parts,
@@ -346,11 +346,8 @@ def as_transport(transport: Any, address: str | None, port: int | None) -> str |
     return options
 
 
-def make_transport(
-    transport: Any, address: str | None = None, port: int | None = None
-) -> Transport:
-    """Make the transport of this name, or with these options of Ray."""
-    where = as_transport(transport, address, port)
+def make_transport(where: str | Ray) -> Transport:
+    """Make the transport that `as_transport` found."""
     if isinstance(where, Ray):
         from continuized.network.runtime.transports.ray import RayTransport
 

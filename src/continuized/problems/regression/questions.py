@@ -70,7 +70,7 @@ def measure_rows(p: Any, index: Any) -> tuple[Array, ...]:
 
 def count_misplaced(p: Any, index: Any, w: Array) -> Array:
     """Count the rows of a logistic regression whose prediction has not the sign of y."""
-    return np.array(np.count_nonzero(~(p.y * p.predictions(w, index) > 0.0)))
+    return np.array(np.count_nonzero(~(p.y[index] * p.predictions(w, index) > 0.0)))
 
 
 def take_sample(p: Any, index: Any, w: Array) -> tuple[Array, ...]:

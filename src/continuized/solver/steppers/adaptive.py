@@ -25,7 +25,8 @@ from continuized.process.prox import Prox, proximal_step, value_after_step
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver.array_api import copy, inner, is_finite, norm
 from continuized.solver.constant_checks import describe_skipped
-from continuized.solver.metric import MOST_CHANGES, Identity, Metric, MetricFactory
+from continuized.solver.metric import Identity, Metric
+from continuized.solver.metric_factory import MOST_CHANGES, MetricFactory
 from continuized.solver.sparse_newton import SupportSolver
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
 from continuized.solver.stopping import Criterion, is_far, is_time_to_look

@@ -1,0 +1,454 @@
+"""Metrics of a regression, made from its curvature at a point, and when to make them anew.
+
+With losses of curvature q_i at w, the Hessian is H = sum_i q_i x_i x_i^T / n + l2 I.  A metric is
+made from it or from a random sample of its rows, and made anew at a later point when the steps
+since have cost as much as it did: so at most half of the work is spent on it.  Where rows are fewer
+than columns, it is factored in the space of the rows (`RowSpace`).  A run may also learn its first
+metrics from the gradients (`Secant`).
+
+With K classes of probabilities p_i the curvature of row i is a matrix, diag(p_i) - p_i p_i^T = C_i,
+and H = sum_i (x_i x_i^T) x C_i / n + l2 I (x: Kronecker's product) has d K variables.  In the
+directions u_k in which the mean of the C_i is diagonal, the diagonal blocks of H are
+sum_i <u_k, C_i u_k> x_i x_i^T / n + l2 I.  They are cheap, and all of H where the p_i are equal, as
+at w = 0: a run begins with them, and takes the whole H where they are slow and the steps have cost
+a part of what it costs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from continuized.problems.base import Array, Problem
+from continuized.problems.losses import SOFTMAX, SQUARED
+from continuized.problems.regression.linear import count_meetings
+from continuized.process.random_streams import METRICS, Root, child
+from continuized.solver.metric import (
+    NAMES,
+    Blocks,
+    Dense,
+    Diagonal,
+    LowRank,
+    Metric,
+    RowSpace,
+    Secant,
+    multiply_rows,
+)
+from continuized.support import threads
+from continuized.support import validation as check
+from continuized.support.threads import interruptible
+
+# Variables, for "auto" and with several classes: a factorisation beyond costs more than it gains.
+MOST_GRAM = 3000
+SPARSE = 0.1  # of the entries of X are held, at most
+SAMPLE = 10  # rows a variable
+FEW = 200  # variables, of which the Hessian of all rows costs less than the steps that it saves
+RANK = 200
+MOST_ROWS = 20.0  # steps, for which a run in the space of the rows is cheap
+LEAST_L2 = 1e-9  # of the trace of the Hessian
+BLOCK = 2**22  # entries of scaled rows that are made at once
+BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the data
+SPARSE_SLOWER = 3.0  # an entry of a sparse row, than one of a dense row
+SMALL_WORK = 1e6  # flops, which BLAS does on one thread anyway
+STEP = 1e6  # flops in the time that a step takes besides its gradient
+PART = 0.15  # of the cost of a whole Hessian of several classes, after which it is made
+SLOW = 0.1  # of the fall of f in the metric before: in a good one there is less left
+# Steps for which a metric stays: in coarse ones the momentum needs time; secant ones have to learn.
+LEAST_STEPS = {"gram": 3, "rows": 1, "blocks": 7, "nystrom": 30, "secant": 20}
+CHEAP = 2.0  # steps: for so little a whole Hessian is made from all rows
+NEWTON = 6.0  # steps with whole Hessians take a run to its end
+MOST_CHANGES = 10  # that a secant metric remembers
+
+
+@dataclass(frozen=True)
+class MetricFactory:
+    """A kind of metric for a regression: `build` makes it, `steps` is when to make it anew.
+
+    With several classes, "gram" begins with "blocks".
+    """
+
+    problem: Any
+    kind: str
+    root: Root
+    learns: bool = False  # from the gradients first, where that is quicker
+
+    @property
+    def first_kind(self) -> str:
+        """The kind of the first metric of a run."""
+        if self.learns and self.problem.loss != SQUARED and self.kind != "rows":
+            return "secant"
+        return "blocks" if self.kind == "gram" and self.problem.classes > 1 else self.kind
+
+    @property
+    def patience(self) -> float:
+        """How many steps in a secant metric cost as much as a run with whole Hessians."""
+        p = self.problem
+        whole = max(1.0, p.row_count / _sample_size(p, p.dim))
+        return max(LEAST_STEPS["secant"], NEWTON * float(whole) * self.cost["gram"])
+
+    def sharpen(self, at: Array) -> Metric | None:
+        """Make the whole Hessian at the end of a run, where it costs little."""
+        is_cheap = self.kind == "gram" and self.cost["gram"] <= CHEAP and _is_whole(self.problem)
+        return self.build(at, 0, "gram") if is_cheap else None
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds that the metrics of a run may have: not the whole Hessian where it is large."""
+        return {self.first_kind} | ({self.kind} if self.problem.dim <= MOST_GRAM else set())
+
+    def next_kind(self, kind: str, k: int, fell: float) -> str:
+        """Choose the kind of the next metric, after k steps.
+
+        f fell in this metric by `fell` times what it did in the one before: where that does not
+        become small with blocks, the whole Hessian is worth its cost, if memory has room for it.
+        """
+        if kind == "secant":
+            is_due = k >= self.patience and self.kind in self.kinds
+        else:
+            is_due = fell > SLOW and k >= self.steps["gram"] and self.kind in self.kinds
+        return self.kind if is_due else kind
+
+    @cached_property
+    def steps(self) -> dict[str, float]:
+        """After how many steps a metric of a kind is made anew: they cost as much, or a part."""
+        p = self.problem
+        if p.loss == SQUARED:
+            return dict.fromkeys(NAMES, math.inf)  # it would be the same again
+        cost = {**self.cost, "gram": self.cost["gram"] * (PART if p.classes > 1 else 1.0)}
+        least = {**LEAST_STEPS, "gram": 1 if _is_whole(p) else LEAST_STEPS["gram"]}
+        steps = {kind: max(least[kind], each) for kind, each in cost.items()}
+        return {**steps, "diag": math.inf, "secant": 1.0}
+
+    @cached_property
+    def cost(self) -> dict[str, float]:
+        """How many steps cost as much as making a metric of a kind."""
+        p = self.problem
+        gradient = 4.0 * p.entry_count * p.classes * (SPARSE_SLOWER if p.is_sparse else 1.0)
+        work = {
+            "gram": self._gram_work(p.dim),
+            "blocks": self._gram_work(p.variables) * p.classes,
+            "nystrom": self._sketch_work(),
+            "rows": float(p.row_count) ** 3 / 3.0 / BLAS_QUICKER,
+        }
+        return {kind: each / (gradient + STEP) for kind, each in work.items()}
+
+    @cached_property
+    def row_products(self) -> Array:
+        """X X^T, which the metrics in the space of the rows have in common."""
+        return multiply_rows(self.problem.X)
+
+    def _gram_work(self, size: int) -> float:
+        """The work for a Gram matrix of so many variables, and its inverse."""
+        p, inverse = self.problem, 2.0 * float(size) ** 3 / BLAS_QUICKER
+        m = _sample_size(p, size)
+        if p.is_sparse:
+            meetings = p.meetings * (size / p.variables) ** 2
+            return float(meetings * m / p.row_count + inverse)
+        return float(m * float(size) ** 2 / BLAS_QUICKER + inverse)
+
+    def _sketch_work(self) -> float:
+        m = float(min(SAMPLE * RANK, self.problem.row_count))
+        small = min(m, float(self.problem.dim))
+        return float((m * self.problem.dim * small + 10.0 * small**3) / BLAS_QUICKER)
+
+    def build(
+        self, w: Array, number: int, kind: str, changes: Sequence[tuple[Array, Array]] = ()
+    ) -> Metric:
+        """The metric for steps from w.  Each of a run, by its number, has a sample of its own;
+        a secant one is made of the last changes of x and of its gradient."""
+        if kind == "secant":
+            scales = np.maximum(self.problem.column_scales, _least(self.problem))
+            return Secant(np.repeat(scales, self.problem.classes), changes)
+        p, work = self.problem, 0.0
+        if kind in ("gram", "blocks"):
+            work = p.classes * self._gram_work(p.dim if kind == "gram" else p.variables)
+        elif kind == "nystrom":
+            work = self._sketch_work()
+        elif kind == "rows":
+            work = float(p.row_count) ** 2 * (p.dim + p.row_count)
+        return interruptible(work, self._build, w, number, kind, work)
+
+    def _build(self, w: Array, number: int, kind: str, work: float) -> Metric:
+        p, w = self.problem, w.ravel()
+        if kind == "diag":
+            return Diagonal(np.maximum(p.column_scales, _least(p)))
+        # For little work, the switch itself would take longer.
+        with nullcontext() if work < SMALL_WORK else threads.blas_on_one_thread():
+            if kind == "rows":
+                q = p.curvatures(w, slice(None)) / p.row_count
+                roots = np.sqrt(q if p.shares is None else q * p.shares)
+                return RowSpace(p.X, roots, p.l2, p.intercept, self.row_products)
+            if kind == "gram" and _is_whole(p):
+                return Dense.of(_add_floor(p, p.hessian_block(w)))
+            rng = np.random.default_rng(child(self.root, METRICS, number))
+            if kind == "gram":
+                return Dense.of(gram(p, w, rng))
+            make = {"blocks": blocks, "nystrom": nystrom}[kind]
+            return make(p, w, rng)
+
+
+def make_factory(kind: Any, problem: Problem, root: Root, learns: bool = False) -> MetricFactory:
+    """Make a factory of metrics by its name; it may learn them from the gradients first."""
+    check.one_of(kind, "metric", NAMES, other=("an array", "an object with solve(g) = P^-1 g"))
+    if not hasattr(problem, "curvature"):
+        raise ValueError(
+            f'metric="{kind}" is made from the data of a regression, got a '
+            f"{type(problem).__name__} without such data; give an array "
+            "or an object with solve(g) = P^-1 g"
+        )
+    regression: Any = problem
+    if regression.variables == 0:
+        raise ValueError("the problem has no variables: X has no columns")
+    if not np.all(np.isfinite(regression.column_scales)):
+        raise ValueError("X is too large, its squares overflow: divide its columns by a number")
+    if kind == "rows" and not (regression.l2 > 0.0 and regression.loss != SOFTMAX):
+        raise ValueError(
+            'metric="rows" is for regressions of one output and l2 > 0, by which it divides; use '
+            'metric="gram"'
+        )
+    if kind == "rows" and not regression.is_here:
+        raise ValueError(
+            'metric="rows" is made of all rows in one place, but these are in several processes; '
+            'use metric="auto"'
+        )
+    kind = best_kind(problem) if kind == "auto" else kind
+    # Of one class, the Hessian is one block.
+    one = kind == "blocks" and regression.classes == 1
+    return MetricFactory(problem, "gram" if one else kind, root, learns)
+
+
+def best_kind(problem: Any) -> str:
+    """Choose the kind of metric for a regression.
+
+    Few columns of sparse rows meet in a row: their Hessian is nearly diagonal.
+    """
+    if _is_wide(problem):
+        return "rows"
+    if problem.dim <= MOST_GRAM:
+        return "gram"
+    if problem.variables * problem.dim <= MOST_GRAM**2:
+        return "blocks"
+    return "diag" if problem.density <= SPARSE else "nystrom"
+
+
+def _sample_size(p: Any, size: int) -> int:
+    """Rows of a sample for so many variables: enough for every direction; all of them where that
+    costs little more.
+
+    Sparse columns are not all seen by a sample, and a direction that it misses has L large.
+    """
+    n, some = int(p.row_count), SAMPLE * int(size)
+    dense = n * float(size) ** 2 / BLAS_QUICKER
+    cheap = dense <= CHEAP * (4.0 * p.entry_count + STEP) or (p.loss == SQUARED and size <= FEW)
+    if (cheap and not p.is_sparse) or (p.is_sparse and p.meetings <= 100.0 * p.entry_count):
+        return n
+    return min(n, some)
+
+
+def _sample(p: Any, m: int, rng: np.random.Generator) -> Any:
+    """The numbers of m rows in their order, or all of them."""
+    n = p.row_count
+    return slice(None) if m >= n else np.sort(rng.choice(n, m, replace=False))
+
+
+def _least(p: Any) -> float:
+    """What the eigenvalues of a metric are kept above: a column may be empty, and far away all
+    losses are straight lines."""
+    return max(float(np.finfo(np.float64).eps * p.column_scales.sum()), 1e-300)
+
+
+def _floor(p: Any) -> Array:
+    """What keeps a factorisation from failing: small against each entry of the diagonal, for the
+    columns may be of any scale; 1 for an empty column, along which nothing ever moves."""
+    small = np.finfo(np.float64).eps * p.variables * p.column_scales
+    return np.where(p.column_scales > 0.0, np.maximum(small, 1e-300), 1.0)
+
+
+def _penalty(p: Any) -> Array:
+    """The penalty of each variable of a class: no intercept has one."""
+    return np.where(np.arange(p.variables) < p.column_count, p.l2, 0.0)
+
+
+def _unseen(p: Any) -> Array:
+    """A curvature for steps that are the same in all classes, where neither losses nor a penalty
+    have one; no gradient has a part along them."""
+    return np.where(_penalty(p) > 0.0, 0.0, p.column_scales)
+
+
+def _is_wide(p: Any) -> bool:
+    """Tell whether the space of the rows is the smaller one, and cheap, and the penalty large
+    enough to divide by: what is lost in the difference of `RowSpace` is eps times the Hessian over
+    it."""
+    n = float(p.row_count)
+    if not p.is_here or p.loss == SOFTMAX or n >= p.dim or n > MOST_GRAM:
+        return False
+    work = (n * n * p.dim + NEWTON * n**3 / 3.0) / BLAS_QUICKER
+    is_cheap = p.loss == SQUARED or work <= MOST_ROWS * (4.0 * p.entry_count + STEP)
+    return is_cheap and bool(p.l2 > LEAST_L2 * float(p.column_scales.sum()))
+
+
+def _is_whole(p: Any) -> bool:
+    """Tell whether a dense Hessian of one output is made from all rows."""
+    is_single = p.loss != SOFTMAX and not p.is_sparse
+    return is_single and bool(_sample_size(p, p.dim) == p.row_count)
+
+
+def _add_floor(p: Any, P: Array) -> Array:
+    """Add to the diagonal what keeps a factorisation from failing."""
+    diagonal = np.einsum("ii->i", P)
+    diagonal += np.maximum(_floor(p), math.ulp(1.0) * p.variables * diagonal)
+    return P
+
+
+def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
+    """The Hessian, its losses from a sample of rows."""
+    m = _sample_size(p, p.dim)
+    P = p.sum_over_rows(sum_curvatures, w, m, index=_sample(p, m, rng))
+    if p.loss == SOFTMAX:
+        P = _add_diagonals(-P, p.classes)
+        each = np.arange(p.variables)
+        tensor = P.reshape(p.variables, p.classes, p.variables, p.classes)
+        tensor[each, :, each, :] += (_unseen(p) / p.classes)[:, None, None]
+    P[np.diag_indices(len(P))] += np.repeat(_penalty(p) + _floor(p), p.classes)
+    return np.asarray(P)
+
+
+def sum_curvatures(p: Any, index: Any, w: Array, m: int) -> Array:
+    """The part of these rows in the mean of q_i s_i s_i^T over m rows; with several classes, that
+    of (s_i x q_i)(s_i x q_i)^T."""
+    rows, q = p.sample_curvatures(w, index)
+    return _gram(rows, np.sqrt(q / m)[:, None] if q.ndim == 1 else q / math.sqrt(m))
+
+
+def _add_diagonals(P: Array, classes: int) -> Array:
+    """From the part of -p p^T in the Hessian, make all of it.
+
+    The probabilities add up to 1, so diag(p) = diag(p p^T 1): that of a class is the sum of its
+    blocks with all classes.
+    """
+    tensor = P.reshape(-1, classes, len(P) // classes, classes)
+    sums = tensor.sum(axis=3)
+    for k in range(classes):
+        tensor[:, k, :, k] -= sums[:, k, :]
+    return P
+
+
+def blocks(p: Any, w: Array, rng: np.random.Generator) -> Metric:
+    """The blocks of the Hessian along the directions in which the mean of the C_i is diagonal."""
+    m = _sample_size(p, p.variables)
+    index = _sample(p, m, rng)
+    mean = p.sum_over_rows(sum_class_curvatures, w, index=index) / m
+    # Shifted, the last is (1, ..., 1), along which every C_i is zero.
+    directions = np.linalg.eigh(mean + 1.0 / p.classes)[1]
+    diagonal, metrics = _penalty(p) + _floor(p), []
+    for P in p.sum_over_rows(sum_blocks, w, directions, m, index=index):
+        P[np.diag_indices(len(P))] += diagonal
+        metrics.append(Dense.of(P))
+    return Blocks(directions, [*metrics, Diagonal(diagonal + _unseen(p))])
+
+
+def sum_class_curvatures(p: Any, index: Any, w: Array) -> Array:
+    """The sum of the C_i of these rows."""
+    q = p.curvatures(w, index)
+    return np.asarray(np.diag(q.sum(axis=0)) - q.T @ q)
+
+
+def sum_blocks(p: Any, index: Any, w: Array, directions: Array, m: int) -> Array:
+    """The part of these rows in the mean of <u_k, C_i u_k> s_i s_i^T over m rows, for all
+    directions u_k but the last."""
+    rows, q = p.sample_curvatures(w, index)
+    slopes = np.maximum(q @ directions**2 - (q @ directions) ** 2, 0.0)
+    return np.stack([_gram(rows, np.sqrt(each / m)[:, None]) for each in slopes.T[:-1]])
+
+
+def _outer(rows: Any, factors: Array) -> Any:
+    """Rows x_i and factors f_i as rows x_i x f_i, dense or CSR: their entries x_ij f_ik."""
+    m, d = rows.shape
+    K = factors.shape[1]
+    if isinstance(rows, np.ndarray):
+        return (rows[:, :, None] * factors[:, None, :]).reshape(m, d * K)
+    from scipy import sparse
+
+    rows = rows if rows.has_sorted_indices else rows.sorted_indices()
+    counts = np.diff(rows.indptr)
+    data = rows.data[:, None] * np.repeat(factors, counts, axis=0)
+    indices = rows.indices[:, None] * K + np.arange(K, dtype=rows.indices.dtype)
+    parts = data.ravel(), indices.ravel(), rows.indptr * K
+    return sparse.csr_array(parts, shape=(m, d * K))
+
+
+def _gram(rows: Any, factors: Array) -> Array:
+    """The sum of z_i z_i^T over rows, z_i = x_i x f_i, on our own threads."""
+    n, size = rows.shape[0], rows.shape[1] * factors.shape[1]
+    if not isinstance(rows, np.ndarray):
+        return _sparse_gram(_outer(rows, factors))
+    parts = threads.count()
+    at_once = max(BLOCK // size, 1)
+
+    def add(part: int) -> Array:
+        total, first, last = np.zeros((size, size)), n * part // parts, n * (part + 1) // parts
+        for start in range(first, last, at_once):
+            block = slice(start, min(start + at_once, last))
+            Z = _outer(rows[block], factors[block])
+            total += Z.T @ Z
+        return total
+
+    return np.asarray(sum(threads.in_parts(add, parts)))
+
+
+def _sparse_gram(X: Any) -> Array:
+    from continuized.solver.kernels.gram import add_sparse_gram
+
+    n, d = X.shape
+    parts = threads.count() if count_meetings(X) > 10.0 * d * d else 1
+    cuts = [n * part // parts for part in range(parts + 1)]
+    sums = np.zeros((parts, d, d))
+    data = X.data.astype(np.float64, copy=False)
+
+    def add(i: int) -> None:
+        add_sparse_gram(data, X.indptr, X.indices, cuts[i], cuts[i + 1], sums[i])
+
+    threads.in_parts(add, parts)
+    upper = sums.sum(axis=0)
+    return np.asarray(upper + np.triu(upper, 1).T)
+
+
+def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Metric:
+    """The largest eigenvalues of a sample's Hessian and their directions; elsewhere, the
+    smallest of these in place of the rest."""
+    n, d = p.row_count, p.dim
+    rank = min(RANK, n, d)
+    index = _sample(p, min(SAMPLE * rank, n), rng)
+    rows, q = p.sample_curvatures(w, index)
+    S = _outer(rows, (np.sqrt(q)[:, None] if q.ndim == 1 else _draw(q, rng)) / np.sqrt(len(q)))
+    rows_first = len(q) <= d  # the smaller of S S^T and S^T S, which have the same eigenvalues
+    K = S @ S.T if rows_first else S.T @ S
+    values, vectors = np.linalg.eigh(K.toarray() if p.is_sparse else K)
+    kept = values > max(values[-1] * 1e-12, _least(p))
+    if not np.any(kept):
+        return Diagonal(np.full(d, p.l2 + _least(p)))
+    values, vectors = values[kept][::-1][:rank], vectors[:, kept][:, ::-1][:, :rank]
+    # Through S^T in both cases: a column that is empty stays so, to the last bit.
+    U = S.T @ vectors / np.sqrt(values) if rows_first else S.T @ (S @ vectors) / values
+    # Where nothing is left out, neither rows nor directions, the rest has l2 alone.
+    whole = len(q) == n and q.ndim == 1
+    exact = whole and kept.sum() <= rank and p.l2 > 0.0 and not p.intercept
+    rest = p.l2 + (0.0 if exact else float(values[-1]))
+    return LowRank(np.ascontiguousarray(U), values + p.l2, max(rest, 1e-12 * float(values[0])))
+
+
+def _draw(p: Array, rng: np.random.Generator) -> Array:
+    """Draw a class k of each row, with its probabilities, and return e_k - p.
+
+    The mean of (e_k - p)(e_k - p)^T over k is diag(p) - p p^T.
+    """
+    drawn = (p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1)
+    factors = -p
+    factors[np.arange(len(p)), np.minimum(drawn, p.shape[1] - 1)] += 1.0
+    return factors
