@@ -399,7 +399,8 @@ class BackgroundNode:
     def _leave_late_ones_behind(self, seconds: float) -> None:
         late = sorted(set(self.membership.reach()) - self.membership.done)
         if late and not self._summing and not self._over.is_set():
-            self._notices.append(f"the ranks {late} had not finished after {seconds:g} s")
+            with self.lock:
+                self._notices.append(f"the ranks {late} had not finished after {seconds:g} s")
             for rank in late:
                 self._note_gone(rank, left=True)
 
@@ -415,8 +416,9 @@ class BackgroundNode:
         """Once the sums of all children are there, pass the sum on, or make the mean of it."""
         if not self._summing or set(self._children) - self._partials.keys():
             return
-        self.node.model.mix(np.inf)  # the last transfer may have parted x~ from x again
-        total = self.node.model.x.astype(np.float64)
+        with self.lock:
+            self.node.model.mix(np.inf)  # the last transfer may have parted x~ from x again
+            total = self.node.model.x.astype(np.float64)
         for child in self._children:
             total += self._partials[child]
         if self._parent is not None:
