@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import cache
 from html.parser import HTMLParser
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from scipy.optimize import OptimizeResult
 import continuized as cz
 from continuized import network, theory
 from continuized.network.result import Log, OptimisationTrace, Trace
+from continuized.network.sharded import shards
 from continuized.support.table import Table
+from tests.helpers.shards import HereLink
 
 HOSTILE = '<script>alert("&")</script>'
 MODULES = (
@@ -53,6 +56,8 @@ def make_objects() -> dict[str, Any]:
     strong = cz.Continuized(weak.L, weak.mu)
     phi = theory.lyapunov_function(strong, weak)
     one, third = Fraction(1), Fraction(10**30, 3 * 10**30 + 1)
+    with patch.object(shards, "LocalLink", HereLink):  # no processes
+        rows_apart = network.Sharded([least_squares, least_squares])
     return {
         "a user's function": cz.Problem(name_oddly, lambda x: x, L=1.0, x_star=np.zeros(500)),
         "Quadratic": p,
@@ -63,6 +68,7 @@ def make_objects() -> dict[str, Any]:
         "SoftmaxRegression": cz.problems.SoftmaxRegression(X, Y % 3, weights=Y + 1.0),
         "PoissonRegression": cz.problems.PoissonRegression(X, Y),
         "HuberRegression": cz.problems.HuberRegression(X, Y),
+        "Sharded": rows_apart,
         "Data": cz.problems.Data(X, Y),
         "Result": cz.minimize(p, np.zeros(500), maxiter=50, rng=0),
         "Result of a path": run,
@@ -148,7 +154,7 @@ PLAIN = {
     *("A2CiD2", "Continuized", "DADAO", "Dual", "DualCoordinate", "ElasticNet", "Event"),
     *("Gaussian", "GradientDescent", "Kaczmarz", "L1", "L1Ball", "L2Ball", "LInfBall", "Nesterov"),
     *("NodeModelSpec", "NonNegative", "NuclearNorm", "Simplex", "StochasticLeastSquares", "Unit"),
-    *("ConstantParameters", "SharpContinuized"),
+    *("ConstantParameters", "Ray", "SharpContinuized"),
 }
 ABSTRACT = {"Clock", "Finite", "Law", "Method", "Metric", "NodeModel", "Noise", "Prox", "Status"}
 
