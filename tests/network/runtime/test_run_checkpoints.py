@@ -48,7 +48,7 @@ def test_a_run_that_ended_goes_on_with_other_processes(tmp_path: Path) -> None:
     soon = run(GRAPH, VALUES, tol=1e-300, seconds=1.3, processes=3, resume=True, **given)
     assert soon.messages > first.messages
     check_whole(soon)
-    r = run(GRAPH, VALUES, loss=0.1, tol=1e-12, processes=1, resume=True, **given)
+    r = run(GRAPH, VALUES, loss=0.1, tol=1e-20, processes=1, resume=True, **given)
     check_whole(r)
     assert r.reached
     assert r.deaths == []
