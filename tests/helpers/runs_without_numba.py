@@ -18,7 +18,7 @@ import continuized as cz
 from continuized import network
 from continuized.network.optimisation import local_solver
 from continuized.problems import losses
-from continuized.solver import metric
+from continuized.solver import metric, metric_factory
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 6))
@@ -125,7 +125,7 @@ def algebra() -> list[Any]:
     return [
         metric.Secant(SHARES[:6], changes).solve(X[30]),
         metric.Dense(X.T @ X).solve(X[:2].T),
-        metric._sparse_gram(SPARSE),
+        metric_factory._sparse_gram(SPARSE),
         np.tril(hessian),
     ]
 
