@@ -63,7 +63,7 @@ def bad_input(session: nox.Session) -> None:
     """What nobody should give, to every public function."""
     prepare(session, ".[all]", *group("dev"))
     file = "tests/invariants/test_entry_points.py"
-    python(session, "-m", "pytest", file, "--cases", "300", *session.posargs)
+    python(session, "-m", "pytest", file, *(session.posargs or ["--cases", "300"]))
 
 
 @nox.session(default=False)
@@ -78,7 +78,7 @@ def doctests(session: nox.Session) -> None:
 def processors(session: nox.Session) -> None:
     """The tests of linear algebra, with the kernels of other processors."""
     prepare(session, ".[test]")
-    python(session, "tools/check_processors.py")
+    python(session, "tools/check_processors.py", *session.posargs)
 
 
 @nox.session(default=False)

@@ -1,12 +1,12 @@
 """The tests of linear algebra, as they run on other processors.
 
-    python tools/check_processors.py [ARGUMENTS OF PYTEST]
+    python tools/check_processors.py [--one] [ARGUMENTS OF PYTEST]
 
 The OpenBLAS inside the wheels of NumPy and SciPy has kernels for several kinds of processors.  They
 round differently, and so does a product on one thread and on two.  This runs the tests marked
 `blas` with each kind of kernels that this processor can execute, in turn on 1 and on 2 threads; its
-own kernels are left out, for all tests run with those.  It prints a line for each pass, and the
-output of each that fails; the exit code is 1 if any does.
+own kernels are left out, for all tests run with those.  With --one, only the first kind.  It prints
+a line for each pass, and the output of each that fails; the exit code is 1 if any does.
 """
 
 from __future__ import annotations
@@ -85,9 +85,10 @@ def marked_files() -> list[str]:
 def main(arguments: list[str]) -> int:
     """Run all passes, each whatever the others did."""
     command = [sys.executable, "-m", "pytest", "-m", "blas", "-n", "2", "--dist", "worksteal"]
-    command += ["-p", "no:cacheprovider", *arguments, *marked_files()]
+    only_one = arguments[:1] == ["--one"]
+    command += ["-p", "no:cacheprovider", *arguments[only_one:], *marked_files()]
     failed = []
-    for name, added in settings().items():
+    for name, added in list(settings().items())[: 1 if only_one else None]:
         begin = time.monotonic()
         ran = subprocess.run(
             command, cwd=ROOT, env=os.environ | added, stdout=subprocess.PIPE,

@@ -31,7 +31,7 @@ FENCE = re.compile(r"^```(\{[\w-]+\}|\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MUL
 SHOWN = {"python", "sh", "console", "text", "bibtex", "{toctree}", "{eval-rst}", "{code-cell}"}
 # Their code compiles the engines of the network, which the tests of the network compile as well, or
 # takes many runs.
-LONG = ("lab.md", "network.md", "paper-to-code.md", "shards.md", "solver.md")
+LONG = ("lab.md", "network.md", "shards.md", "solver.md")
 ADD_A_METHOD = DOCS / "add-a-method.md"
 
 
@@ -51,7 +51,9 @@ def with_needs(page: Path) -> Any:
 
 
 def with_code(page: Path) -> bool:
-    kinds = {"python", "sh"} if page.parent.name == "notebooks" else {"python", "sh", "{code-cell}"}
+    """Whether a page has code that the build of the documentation does not run; the tutorial is
+    run here too, where no documentation is built."""
+    kinds = {"python", "sh", "{code-cell}"} if page.name == "tutorial.md" else {"python", "sh"}
     return any(kind in kinds for kind, _ in FENCE.findall(page.read_text()))
 
 
