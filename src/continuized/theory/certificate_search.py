@@ -25,6 +25,7 @@ from continuized.theory.certificates import (
 )
 from continuized.theory.proofs import PAIRS, ConstantParameters, complete, dissipation
 
+MOST_KAPPA = 10**30  # L/mu
 UNKNOWNS = 7  # P_xx, P_xz, P_zz, and four multipliers; the other two follow
 DIGITS = range(2, 15)  # of the rounded numbers, the fewest that are a proof
 MARGIN = 1e-9  # of both matrices, scaled; a solver's zero is not much smaller
@@ -113,6 +114,11 @@ class Search:
         self._floats = ConstantParameters(*map(float, process)), float(L), float(mu)
         # Units in which the unknowns, and the entries of the form, are of order 1.
         self._units = np.array([*[float(mu)] * 3, self.q**2, self.q, self.q, self.q])
+        if mu < L / MOST_KAPPA:
+            raise ValueError(
+                f"mu = {float(mu):.6g} is too small beside L = {float(L):.6g} for a search in "
+                f"floating-point numbers: L/mu may be {MOST_KAPPA:g} at most"
+            )
         of_points, of_gradients = 1.0 / math.sqrt(self.q * float(mu)), math.sqrt(float(L))
         self._sides = np.array([of_points, of_points, of_gradients, of_gradients])
         self._programme = Programme()

@@ -102,4 +102,11 @@ def moment_matrices(parameters: tuple[float, float, float, float], lam: Array) -
 
 
 def _growth(parameters: tuple[float, float, float, float], lam: Array) -> Array:
-    return np.asarray(np.linalg.eigvals(moment_matrices(parameters, lam)).real.max(axis=-1))
+    with np.errstate(all="ignore"):
+        M = moment_matrices(parameters, lam)
+    if not np.all(np.isfinite(M)):
+        raise ValueError(
+            f"L = {lam.max():.6g} is so large beside the steps of the method that the second "
+            "moments overflow: give the method the same L"
+        )
+    return np.asarray(np.linalg.eigvals(M).real.max(axis=-1))
