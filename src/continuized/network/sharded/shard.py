@@ -116,7 +116,7 @@ class Shard:
         given = [arrays[each[0]] if isinstance(each, list) else each for each in header["with"]]
         found = find_question(header["ask"])(self._problem, index, *given)
         parts = found if isinstance(found, tuple) else (found,)
-        return {"parts": isinstance(found, tuple)}, {str(k): a for k, a in enumerate(parts)}
+        return {}, {str(k): a for k, a in enumerate(parts)}
 
 
 def find_question(name: str) -> Callable[..., Any]:

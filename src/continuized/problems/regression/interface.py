@@ -81,9 +81,10 @@ class Regression(Problem):
     def L(self) -> float:  # type: ignore[override]
         """An upper bound of the smoothness constant: the largest curvature is at most this.
 
-        Up to rounding the exact one of the bound above where X has a small side (with an
-        intercept: at most l2 more); otherwise at most 1.053 times too large and, with
-        probability 1 - 1e-10 over a random direction, not too small (`p.spectrum`).
+        Where X has a small side it is, up to rounding, the largest eigenvalue of curvature times
+        the mean of a_i a_i^T, and l2 (with an intercept: at most l2 more); otherwise at most 1.053
+        times too large and, with probability 1 - 1e-10 over a random direction, not too small
+        (`p.spectrum`).
         """
         return float(self.curvature * self.spectrum.largest + self.l2)
 

@@ -106,7 +106,8 @@ class Linear(Regression):
 
     @cached_property
     def shares(self) -> Array | None:
-        """The weights, scaled to the mean 1; None where there are none."""
+        """The weights, scaled to the mean 1 over all rows, in a shard over those of all shards;
+        None where there are none."""
         if self.weights is None:
             return None
         return np.asarray(self.weights / self.weights.sum() * len(self.y))
