@@ -66,7 +66,7 @@ def show_bytes() -> None:
 
 def frame_bytes(dim: int) -> dict[str, int]:
     from continuized.network.protocol import transitions as kinds
-    from continuized.network.runtime import wire_format as frames
+    from continuized.network.workers import frames
 
     codec = frames.Codec(bytes(frames.KEY_BYTES), dim)
     values = np.zeros(dim)
@@ -86,7 +86,7 @@ def with_headers(frames: dict[str, int]) -> int:
 def show_process() -> None:
     """The memory of a process that can be a node."""
     say = "import resource as r; print(r.getrusage(r.RUSAGE_SELF).ru_maxrss)"
-    code = f"import continuized.network.runtime.transports.worker; {say}"
+    code = f"import continuized.network.runtime.transports.local_worker; {say}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     print(f"Memory of a process that is a node: {int(done.stdout) / 1024:.0f} MiB")
 

@@ -17,10 +17,10 @@ from collections.abc import Callable
 import numpy as np
 
 from continuized.network.gossip import Constants
-from continuized.network.learning.background import make_codec
+from continuized.network.learning.links import make_codec
 from continuized.network.learning.model import LearningModel
 from continuized.network.protocol.transitions import ANSWER, Message
-from continuized.network.runtime.wire_format import FrameReader
+from continuized.network.workers.frames import FrameReader
 
 PIECE = 1 << 18  # bytes that come at once
 GIGABITS = (1, 10, 100)

@@ -7,8 +7,9 @@ Names are loaded when first used, so that importing the package is instant.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from continuized.support.lazy import load_lazily
 
 __version__ = "0.2.0"
 
@@ -46,48 +47,39 @@ if TYPE_CHECKING:  # the same names once more, for type checkers
     from continuized.support.checkpoints.checkpointer import CheckpointError as CheckpointError
     from continuized.support.checkpoints.checkpointer import CheckpointWarning as CheckpointWarning
 
-# The public classes and functions by their homes in this package, and the public modules.
-_NAMES = {
-    "adapters.scipy": "scipy_method",
-    "marked.coordinate": "CoordinateDescent",
-    "marked.dual": "DualCoordinate",
-    "marked.rows": "Kaczmarz StochasticLeastSquares",
-    "problems": "Problem",
-    "process.methods": "Continuized CustomContinuized GradientDescent Method Nesterov "
-    "SharpContinuized",
-    "process.stepper": "Status",
-    "solver.ensemble": "Ensemble ensemble",
-    "solver.minimize": "minimize",
-    "solver.result": "ConstantsWarning Result",
-    "support.checkpoints.checkpointer": "CheckpointError CheckpointWarning",
-}
-_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = {
-    "clock": "process.clock",
-    "flow": "process.flow",
-    "marks": "process.marks",
-    "metric": "solver.metric",
-    "mirror": "process.mirror",
-    "network": "network",
-    "noise": "process.noise",
-    "parameters": "process.parameters",
-    "plot": "plot",
-    "problems": "problems",
-    "prox": "process.prox",
-    "theory": "theory",
-}
+if not TYPE_CHECKING:
+    # The public classes and functions by their homes in this package, and the public modules.
+    __getattr__, _list_names, __all__ = load_lazily(
+        __name__,
+        {
+            "adapters.scipy": "scipy_method",
+            "marked.coordinate": "CoordinateDescent",
+            "marked.dual": "DualCoordinate",
+            "marked.rows": "Kaczmarz StochasticLeastSquares",
+            "problems": "Problem",
+            "process.methods": "Continuized CustomContinuized GradientDescent Method Nesterov "
+            "SharpContinuized",
+            "process.stepper": "Status",
+            "solver.ensemble": "Ensemble ensemble",
+            "solver.minimize": "minimize",
+            "solver.result": "ConstantsWarning Result",
+            "support.checkpoints.checkpointer": "CheckpointError CheckpointWarning",
+        },
+        {
+            "clock": "process.clock",
+            "flow": "process.flow",
+            "marks": "process.marks",
+            "metric": "solver.metric",
+            "mirror": "process.mirror",
+            "network": "network",
+            "noise": "process.noise",
+            "parameters": "process.parameters",
+            "plot": "plot",
+            "problems": "problems",
+            "prox": "process.prox",
+            "theory": "theory",
+        },
+    )
 
-if not TYPE_CHECKING:  # which would want every name written out a third time
-    __all__ = sorted([*_HOMES, *_MODULES])
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"continuized.{_HOMES[name]}"), name)
-    if name in _MODULES:
-        return importlib.import_module(f"continuized.{_MODULES[name]}")
-    raise AttributeError(f"module 'continuized' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return ["__version__", *sorted([*_HOMES, *_MODULES])]
+    def __dir__() -> list[str]:
+        return ["__version__", *_list_names()]

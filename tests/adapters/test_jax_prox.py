@@ -26,21 +26,26 @@ OPERATORS = [
     cz.prox.L2Ball(0.9),
     cz.prox.Hyperplane(NORMAL, 0.5),
     cz.prox.Halfspace(NORMAL, -0.5),
+    cz.prox.GroupLasso(0.7, ["b", "a", "b", "c"]),
+    cz.prox.GroupLasso([0.9, 0.0], [[3, 3], [1, 1]]),
+    cz.prox.GroupLasso(0.6),
+    cz.prox.NuclearNorm(0.8),
 ]
+MATRICES = OPERATORS[-3:]
 NAMES = [type(operator).__name__ for operator in OPERATORS]
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=NAMES)
 def test_the_operators_are_those_of_numpy(operator: Any) -> None:
-    rng = np.random.default_rng(0)
+    rng, shape = np.random.default_rng(0), (2, 2) if operator in MATRICES else (4,)
     points = [*rng.normal(size=(40, 4)), np.zeros(4), 1e6 * rng.normal(size=4)]
     for dtype in (np.float64, np.float32):
         with jax.enable_x64(dtype is np.float64):
-            own, constants = _jax_prox.check_prox(operator, (), jnp.zeros(4))
+            own, constants = _jax_prox.check_prox(operator, (), jnp.zeros(shape))
             assert own is not None
             step = jax.jit(lambda v, own=own, constants=constants: own.apply(v, 0.6, constants))
             for point in points:
-                v = point.astype(dtype)
+                v = point.astype(dtype).reshape(shape)
                 x = step(v)
                 assert x.dtype == dtype
                 # Differences of numbers as large as v are rounded.
@@ -52,14 +57,29 @@ def test_the_operators_are_those_of_numpy(operator: Any) -> None:
                     assert value == pytest.approx(operator.value(exact), rel=1e-5)
 
 
-def test_every_operator_is_in_the_table_or_refused() -> None:
+def test_every_operator_is_in_the_table() -> None:
     """So that a new one of cz.prox is decided about."""
     every = {getattr(cz.prox, name) for name in cz.prox.__all__} - {cz.prox.Prox}
-    kinds = {kind for kind in every if isinstance(kind, type)}
-    assert kinds - set(_jax_prox.OPERATORS) == {cz.prox.GroupLasso, cz.prox.NuclearNorm}
-    for prox in (cz.prox.GroupLasso(1.0), cz.prox.NuclearNorm):
-        with pytest.raises(TypeError, match=r"cz.prox.\w+ is not among the operators in JAX; give"):
-            minimize(f, X0, prox=prox)
+    assert {kind for kind in every if isinstance(kind, type)} == set(_jax_prox.OPERATORS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "groups"),
+    [(cz.prox.GroupLasso, ("a", "b", "a", "c", "c", "b")), (cz.prox.NuclearNorm, None)],
+)
+def test_derivatives_of_groups_and_singular_values(kind: Any, groups: Any) -> None:
+    """In v and in the weight, beside differences of the operator of NumPy; some of it is zero."""
+    rng, h = np.random.default_rng(2), 1e-6
+    shape, rest = ((2, 3), ()) if groups is None else ((6,), (groups,))
+    v, direction = rng.normal(size=(2, *shape))
+    with jax.enable_x64(True):
+        own, constants = _jax_prox.check_prox(kind, (0.9, *rest), jnp.asarray(v))
+        assert own is not None
+        step = lambda v, weight: own.apply(v, 0.7, (weight, *constants[1:]))  # noqa: E731
+        _, derivative = jax.jvp(step, (v, 0.9), (direction, 0.5))
+    high, low = (kind(0.9 + e * 0.5, *rest)(v + e * direction, 0.7) for e in (h, -h))
+    np.testing.assert_allclose(derivative, (high - low) / (2.0 * h), rtol=0.0, atol=1e-8)
+    assert np.linalg.norm(derivative) > 0.1
 
 
 def f(x: Any) -> Any:
@@ -117,6 +137,9 @@ TREE = {"a": X0}
     [
         ({"prox": 3}, TypeError, "prox must be None, one of cz.prox such as"),
         ({"prox_args": (1.0,)}, ValueError, "prox_args are given without prox"),
+        ({"args": jnp.sin}, TypeError, "args must be arrays, what fun takes after x, got a func"),
+        ({"prox": cz.prox.GroupLasso(1.0)}, ValueError, "are the rows of a matrix, but x has shap"),
+        ({"prox": cz.prox.NuclearNorm, "prox_args": 1.0}, ValueError, "NuclearNorm is for matri"),
         ({"prox": cz.prox.L1(1.0), "prox_args": 1.0}, ValueError, "L1 has its constants already"),
         ({"prox": cz.prox.L1}, ValueError, r"prox_args must be \(weight\) for cz.prox.L1, got 0"),
         (

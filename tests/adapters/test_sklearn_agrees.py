@@ -64,7 +64,7 @@ def test_logistic_regression_agrees_with_lbfgs(classes: int) -> None:
     agree(ContinuizedLogisticRegression(random_state=0, tol=1e-10).fit(X, y), theirs)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_few_steps_on_handwritten_digits(seed: int) -> None:
     """At most 60 to a relative 1e-8 of the objective, from nearly separable data with C = 1."""
     X, y = load_digits(return_X_y=True)

@@ -156,6 +156,10 @@ def test_no_gain_is_told_in_a_sentence():
     ("arguments", "why"),
     [
         (["--graph", "path:3", "--tol", 0.4], "the runs are too short to show it"),
+        (
+            ["--graph", "path:3", "--kill", 1],
+            "deaths leave a smaller network, and the runs are too short to show it",
+        ),
         (["--graph", "path:8", "--delay", 6], "these faults slow it down more than plain gossip"),
     ],
 )

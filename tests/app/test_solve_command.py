@@ -107,6 +107,24 @@ def test_a_picture_of_no_known_kind_is_refused_before_the_work(tmp_path: Path, n
     assert not (tmp_path / "new").exists()
 
 
+def test_data_that_an_option_took_for_its_value(tmp_path: Path) -> None:
+    data = write_svmlight(tmp_path / "data", *rows())
+    for option in ("--plot", "--ray"):
+        result = run("solve", option, data)
+        assert result.exit_code == 2
+        assert result.stderr == (
+            f"continuized: {option} took {data} for its own value: write DATA before {option}, or "
+            f"give {option}=VALUE\n"
+        )
+    result = run("solve", "--plot", tmp_path / "p.png")
+    assert (result.exit_code, result.stderr) == (
+        2, "continuized: DATA is missing: give the file or files to fit\n"
+    )  # fmt: skip
+    table = tmp_path / "table.txt"
+    table.write_text("a,b,y\n1,2,3\n")
+    assert "a table with a header, give its name the suffix .csv" in run("solve", table).stderr
+
+
 def test_a_limit_that_is_reached_is_exit_code_one(tmp_path: Path) -> None:
     X, scores = rows()
     data = write_svmlight(tmp_path / "data", X, np.sign(scores))

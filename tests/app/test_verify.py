@@ -55,11 +55,15 @@ LONG = (
     "DADAO: most runs fall at the theorem's rate",
     "E f(x_k) at events",
     "Ito's formula: E M_t = 0",
+    "batches: E |x_t - x*|^2",
     "E f(x_t) is below it with noise",
     "E f(x_t), start = 0",
     "blocks: E f(x_t)",
     "dual: E mean |w_i - x*|^2",
+    "gossip: E |x_t - mean|^2",
+    "minibatches: mean and exact variance",
     "the noise floor",
+    "two starting points: E f(x_t)",
 )
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from continuized.network import A2CiD2, Graph
-from continuized.network.learning.background import BackgroundNode, listen, make_codec
+from continuized.network.learning.background import BackgroundNode
 from continuized.network.learning.learning_node import LearningNode
+from continuized.network.learning.links import listen, make_codec
 from continuized.network.learning.membership import Membership
 from continuized.network.learning.model import LearningModel
 from continuized.network.protocol.transitions import Message

@@ -2,6 +2,7 @@
 moments is bounded and measured."""
 
 import numpy as np
+from scipy.linalg import expm
 
 import continuized as cz
 from continuized import parameters
@@ -52,22 +53,37 @@ def compared(p, stepper, exact, times, alpha):
     return mean_test(SampleMoments.of(found), expected, alpha)
 
 
-def jump_matrices(p, stepper, gamma_prime):
-    """The matrices J_i of (u, w), read off the eager oracle: none of theory's formulas."""
+def jump_matrix(p, stepper, jumps, mark, gamma_prime):
+    """The matrix J of (u, w) at a mark, read off the eager oracle: none of theory's formulas."""
     d = p.dim
+    J = np.eye(2 * d)
+    for j in range(d):
+        support, dx, dz = jumps(p.x_star + np.eye(d)[j], mark)
+        J[support, j] -= dx
+        J[d + support, j] -= gamma_prime * dz if stepper.accelerated else dx
+    return J
+
+
+def jump_matrices(p, stepper, gamma_prime):
+    """The J of every mark."""
     if hasattr(stepper, "form"):
         jumps = reference.CoordinateJumps(p, stepper.form.L_i, stepper.p)
     else:
         jumps = reference.RowJumps(p, stepper.R2, stepper.factors)
-    matrices = []
-    for i in range(stepper.p.size):
-        J = np.eye(2 * d)
-        for j in range(d):
-            support, dx, dz = jumps(p.x_star + np.eye(d)[j], i)
-            J[support, j] -= dx
-            J[d + support, j] -= gamma_prime * dz if stepper.accelerated else dx
-        matrices.append(J)
-    return matrices
+    return [jump_matrix(p, stepper, jumps, i, gamma_prime) for i in range(stepper.p.size)]
+
+
+def mean_jump(p, stepper, gamma_prime):
+    """E of J (x) J over all marks."""
+    matrices = jump_matrices(p, stepper, gamma_prime)
+    return sum(q * np.kron(J, J) for q, J in zip(stepper.p, matrices, strict=True))
+
+
+def generator(p, stepper, t, mean=mean_jump):
+    """d/dt of the (2d)^2 second moments, as one matrix."""
+    K, one = flow_generator(stepper, t, p.dim), np.eye(2 * p.dim)
+    jump = mean(p, stepper, parameters.gamma_prime(t, *stepper.process.constants))
+    return np.kron(K, one) + np.kron(one, K) + jump - np.eye(len(jump))
 
 
 def flow_generator(stepper, t, d):
@@ -87,6 +103,26 @@ def hessian(p):
     if isinstance(p, cz.problems.Quadratic):
         return np.diag(p.eigenvalues)
     return p.X.T @ p.X / len(p.X) + p.l2 * np.eye(p.dim)
+
+
+def assert_moments(m, i, M, p, rtol=1e-8):
+    """The reference solvers are accurate to their rtol of the largest entry only."""
+    d = p.dim
+    tolerance = {"rtol": rtol, "atol": 1e-5 * rtol * start_moments(p).max()}
+    M = M.reshape(2 * d, 2 * d)
+    np.testing.assert_allclose(m.xx[i], np.diag(M[:d, :d]), **tolerance)
+    np.testing.assert_allclose(m.zz[i], np.diag(M[d:, d:]), **tolerance)
+    np.testing.assert_allclose(m.xz[i], np.diag(M[:d, d:]), rtol=rtol, atol=rtol * m.z2[i])
+    np.testing.assert_allclose(m.fun[i] - p.f_star, 0.5 * np.sum(hessian(p) * M[:d, :d]), rtol=rtol)
+    assert abs(m.z2[i] / m.zz[i].sum() - 1.0) < 1e-14
+
+
+def assert_equals_exponential(p, method, mean=mean_jump):
+    """Moments with constant parameters are a matrix exponential."""
+    times = [0.0, 0.7, 9.0, 40.0]
+    m, G = moments(p, method, X0, times), generator(p, method.prepare(p, X0), 0.0, mean)
+    for i, t in enumerate(times):
+        assert_moments(m, i, expm(t * G) @ start_moments(p), p)
 
 
 def bounded_form(p, stepper):

@@ -23,7 +23,7 @@ import numpy as np
 
 from continuized.network import Gossip, Graph, NodeModelSpec, Ray, run
 from continuized.network.protocol.node_model import GossipModel
-from continuized.network.runtime.transports import ray_watch
+from continuized.network.workers import ray_watch
 from tests.helpers.simulated_wires import OCTAHEDRON
 
 GRAPH = Graph.of(OCTAHEDRON)

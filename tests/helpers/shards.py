@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import continuized as cz
-from continuized.network.runtime import wire_format
-from continuized.network.sharded import shards
+from continuized.network.sharded import pool
 from continuized.network.sharded.shard import Shard
+from continuized.network.workers import records
 
 
 def cut(p: Any, *cuts: int) -> list[Any]:
@@ -35,27 +35,27 @@ class HereLink:
     def __init__(self) -> None:
         self._shard, self._answer = Shard(), b""
 
-    def send(self, request: wire_format.Record, dataset: Any = None) -> None:
-        given = wire_format.unpack(wire_format.pack(*request))
+    def send(self, request: records.Record, dataset: Any = None) -> None:
+        given = records.unpack(records.pack(*request))
         if "open" in given[0]:
             given[0]["open"]["threads"] = None  # those of this process stay as they are
-        self._answer = wire_format.pack(*self._shard.answer(given, dataset))
+        self._answer = records.pack(*self._shard.answer(given, dataset))
 
-    def receive(self) -> wire_format.Record:
-        return wire_format.unpack(self._answer)
+    def receive(self) -> records.Record:
+        return records.unpack(self._answer)
 
-    def end(self, *, at_once: bool = False) -> None:
+    def end(self) -> None:
         pass
 
 
 def without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let shards be in this process: their sums are the same, and starting them takes no time."""
-    monkeypatch.setattr(shards, "LocalLink", HereLink)
+    monkeypatch.setattr(pool, "LocalLink", HereLink)
 
 
 def pids(p: Any) -> list[int]:
     """The numbers of the processes of a sharded problem."""
-    return [link.process.pid for link in p._shards._links if link is not None]
+    return [link.process.pid for link in p._pool._links if link is not None]
 
 
 class Batches:

@@ -146,11 +146,14 @@ PAIRS = [
     for name in METHODS
     if METHODS[name](1.0, 0.5).mu == 0.0 or problems()[on].mu
 ]
+# Every method and every problem, but not each with each: 5 and their numbers have no common factor.
+SOME_PAIRS = PAIRS[::5]
 PYTHON_PROBLEMS = ("user", "user, value and gradient")
 
 every_penalty = pytest.mark.parametrize("penalty", PENALTIES)
 every_method = pytest.mark.parametrize("name", METHODS)
 every_pair = pytest.mark.parametrize(("name", "on"), PAIRS)
+some_pairs = pytest.mark.parametrize(("name", "on"), SOME_PAIRS)
 
 
 def problem(name: str) -> Any:

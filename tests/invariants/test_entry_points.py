@@ -30,7 +30,7 @@ from scipy import optimize
 import continuized as cz
 from continuized import network, theory
 from continuized.adapters import sklearn as estimators
-from continuized.network.sharded import shards
+from continuized.network.sharded import pool
 from tests.helpers.odd_values import odd_values
 from tests.helpers.shards import HereLink
 from tests.invariants.registry import METHODS
@@ -93,12 +93,12 @@ def marked(kind: Any, **options: Any) -> tuple[Callable[..., Any], dict[str, Any
 
 
 def shard(**given: Any) -> Any:
-    with mock.patch.object(shards, "LocalLink", HereLink):
+    with mock.patch.object(pool, "LocalLink", HereLink):
         return network.Sharded(**given)
 
 
 def shard_files(**given: Any) -> Any:
-    with mock.patch.object(shards, "LocalLink", HereLink):
+    with mock.patch.object(pool, "LocalLink", HereLink):
         return network.Sharded.read(**given)
 
 
@@ -238,6 +238,7 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "delta": 0.1,
     }),
     "quadratic_rate": (theory.quadratic_rate, {"method": M, "L": 1.0, "mu": 0.1}),
+    "with_minimiser": (theory.with_minimiser, {"problem": P, "x0": np.ones(3)}),
     "bound, z0": (theory.bound, THEOREM | {"z0": np.ones(3)}),
     "moments, z0": (theory.moments, {
         "p": P, "method": M, "x0": np.zeros(3), "times": [1.0], "k": None, "z0": np.ones(3)

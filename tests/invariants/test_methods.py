@@ -12,7 +12,9 @@ import continuized as cz
 from continuized.process.random_streams import MARKS, generator, seed_sequence
 from tests.invariants.registry import (
     METHODS,
+    PROBLEMS,
     PYTHON_PROBLEMS,
+    SOME_PAIRS,
     STEPS,
     events_of,
     every_method,
@@ -23,6 +25,7 @@ from tests.invariants.registry import (
     problem,
     run,
     same_bits,
+    some_pairs,
     user_fun,
     user_grad,
     x0_of,
@@ -227,7 +230,12 @@ def test_compiled_calls_are_counted() -> None:
         assert (plain.nit, plain.nfev, plain.njev) == (compiled.nit, compiled.nfev, compiled.njev)
 
 
-@every_pair
+def test_some_pairs_have_every_method_and_every_problem() -> None:
+    for i, names in enumerate((METHODS, PROBLEMS)):
+        assert {pair[i] for pair in SOME_PAIRS} == set(names)
+
+
+@some_pairs
 def test_every_method_descends(name: str, on: str) -> None:
     p = problem(on)
     r = run(method(name, p), p, maxiter=300, record=True)

@@ -398,7 +398,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "gamma' taken at T_k (the paper's Theorem 4 as printed)",
         Subject(continuized=EarlierStep),
-        (PROCESS, PHI, "E f(x_t), convex"),
+        (PROCESS, PHI),
     ),
     Mutant(
         "gamma' = t / sqrt(2L) (the paper's appendix B as printed)",
@@ -468,7 +468,11 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a step of 2/L in compiled runs",
         Subject(continuized=LongConvexStep),
-        ("a whole run is below its curve", "mu = 0: Huber's function meets the bound"),
+        (
+            "E f(x_t), convex",
+            "a whole run is below its curve",
+            "mu = 0: Huber's function meets the bound",
+        ),
     ),
     Mutant(
         "gamma' of Theorem B without 2/(3L)",

@@ -1,18 +1,18 @@
 """Every planted mistake is caught by the checks of `verify` that are there for it."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-import continuized
 from continuized.app.verify.registry import CHECKS, measure
-from tests.mutants import network, process
+from tests.helpers.without_numba import find_differences
+from tests.mutants import in_source, network, process
 from tests.mutants.mutant import EFFORT
 
+ROOT = Path(__file__).parents[2]
 MUTANTS = (*process.MUTANTS, *network.MUTANTS)
 BY_NAME = {check.claim: check for check in CHECKS}
 
@@ -32,6 +32,14 @@ LONG = (
     "a step of 2/L in compiled runs",
     "eta' = eta in Theorem B",
     "z starts where x does",
+    "the variance of a batch is that of a row",
+    "p_i forgotten in gamma'/p_i",
+    "p_B forgotten in gamma'/p_B",
+    "a step of 2/L",
+    "gamma' = t / sqrt(2L) (the paper's appendix B as printed)",
+    "eta of the step of x in f + psi taken at T_k",
+    "the flow of z forgotten in certificates",
+    "sqrt(mu/L) forgotten in theta",
 )
 
 
@@ -50,42 +58,6 @@ def test_the_planted_mistake_is_caught(mutant):
         assert not claim.raised, name  # what was measured fails, not the planting
 
 
-# Mistakes that only the source can have, for compiled code is not given by a `Subject`: the file,
-# what stands there, what is planted, and the claim that must fail.
-IN_SOURCE = {
-    "theta of DADAO five per cent too large": (
-        "network/optimisation/dadao.py",
-        "0.5 / s",
-        "0.525 / s",
-        "dual and DADAO: the paths",
-    ),
-    "prox with gamma in place of gamma'": (
-        "process/composite.py",
-        "composite_jump(x, z, g, gamma, gamma_prime, self.move)",
-        "composite_jump(\n                x, z, g, gamma, gamma_prime,\n                "
-        "lambda z, g, s: proximal_step(self.prox, z - s * g, gamma),\n            )",
-        "f + psi: the paths",
-    ),
-    "gamma in place of gamma' in compiled proximal steps": (
-        "solver/kernels/composite.py",
-        "entry_step(z - gamma_prime * g, gamma_prime, ",
-        "entry_step(z - gamma_prime * g, gamma, ",
-        "f + psi: the paths",
-    ),
-    "a sign in the moments of the exact rate": (
-        "theory/quadratic_rate.py",
-        "(gamma, gamma_prime, uw, uu)",
-        "(gamma, -gamma_prime, uw, uu)",
-        "the exact rate on quadratics",
-    ),
-    "one coordinate of 32 or more stands still in the compiled loop": (
-        "solver/kernels/loop.py",
-        "                y, z = mix(work[X, c], work[Z, c], a, b)",
-        "                if c == 17 and work.shape[1] >= 32:\n                    continue\n"
-        "                y, z = mix(work[X, c], work[Z, c], a, b)",
-        "runs of 200 variables",
-    ),
-}
 MEASURE = """
 import sys
 from continuized.app.verify.registry import CHECKS, measure
@@ -94,21 +66,41 @@ print(claim.verdict, claim.raised)
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mistake", IN_SOURCE)
-def test_the_mistake_planted_in_the_source_is_caught(mistake, tmp_path):
-    file, right, wrong, name = IN_SOURCE[mistake]
-    copy = tmp_path / "continuized"
-    caches = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(Path(continuized.__file__).parent, copy, ignore=caches)
-    source = (copy / file).read_text()
-    assert right in source
-    (copy / file).write_text(source.replace(right, wrong))
-    answer = subprocess.run(
-        [sys.executable, "-c", MEASURE, name],
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+def run_planted(folder, *command):
+    """Run Python with the package of that folder."""
+    return subprocess.run(
+        [sys.executable, *command],
+        env=os.environ | {"PYTHONPATH": str(folder), "COLUMNS": "999"},
         capture_output=True,
         text=True,
-        check=True,
+        cwd=ROOT,
     )
-    assert answer.stdout.split() == ["FAILS"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planted", in_source.CLAIMED, ids=lambda planted: planted.mistake)
+def test_the_mistake_planted_in_the_source_is_caught(planted, tmp_path):
+    in_source.plant(tmp_path, [planted])
+    answer = run_planted(tmp_path, "-c", MEASURE, planted.caught_by)
+    assert answer.stdout.split() == ["FAILS"], answer.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planted", list(zip(*in_source.SUBJECTS, strict=True)))
+def test_the_mistakes_planted_in_the_source_are_caught_by_tests(planted, tmp_path):
+    in_source.plant(tmp_path, planted)
+    named = [f"tests/{each.caught_by}" for each in planted]
+    options = ["-n0", "-m", "", "-rf", "--tb=line", "-p", "no:cacheprovider"]
+    answer = run_planted(tmp_path, "-m", "pytest", *options, *named)
+    for name in named:  # what was measured fails, not the planting
+        seen = [line for line in answer.stdout.splitlines() if line.startswith(f"FAILED {name}")]
+        assert len(seen) == 1, (name, answer.stdout)
+        assert seen[0].partition(" - ")[2].lower().startswith("assert"), seen
+
+
+@pytest.mark.slow
+def test_mistakes_in_what_runs_without_numba_are_caught(tmp_path):
+    in_source.plant(tmp_path, in_source.TWINS)
+    names = [planted.caught_by for planted in in_source.TWINS]
+    seen = find_differences([*names, "gossip"], tmp_path / "plain.npz", first=tmp_path)
+    assert {name.partition("/")[0] for name in seen} == set(names)

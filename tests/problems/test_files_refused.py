@@ -83,6 +83,8 @@ BAD_CSV = [
     ),
     (b"5.1,3.5,setosa\n4.9,3.0,setosa\n", "expected, but these are numbers; add a first line"),
     (b"1,1,cat\n2,3,dog\n", "expected, but these are numbers"),
+    (b"1,0.5,True,cat\n2,3,False,dog\n", "expected, but these are numbers"),
+    (b"5,3,cat\n4,7,dog\n6,2,cat\n", "numbers, and 'cat' is a label of other rows too; add"),
     (b"a,,y\n1,2,3\n", ", line 1: column 2 has no name that can be shown; name it"),
     (b"a,a,y\n1,2,3\n", ", line 1: columns 1 and 2 are both called 'a'; rename one"),
     (b"y,label,a\n1,2,3\n", ", line 1: both 'y' and 'label' may be the label: say which"),

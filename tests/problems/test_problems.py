@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from scipy import sparse
 
 import continuized as cz
+from continuized.problems import kernels
 from tests.invariants.registry import PROBLEMS, data, problem, same_bits
 
 pytestmark = pytest.mark.blas
@@ -56,10 +58,10 @@ def test_compiled_is_plain(on: str, dtype: Any) -> None:
     x = points(p.dim).astype(dtype)
     c = p.compile(dtype)
     out = np.empty_like(x)
-    c.grad(x, out, c.data)
+    c.grad(x.ctypes.data, out.ctypes.data, x.size, c.table.ctypes.data)
     rtol = 1e-13 if dtype == np.float64 else 1e-4
     np.testing.assert_allclose(out, p.grad(x.astype(np.float64)), rtol=rtol, atol=rtol)
-    assert c.fun(x, c.data) == pytest.approx(p.fun(x.astype(np.float64)), rel=rtol)
+    assert c.value(x) == pytest.approx(p.fun(x.astype(np.float64)), rel=rtol)
     assert p.grad(x).dtype == dtype
     np.testing.assert_allclose(p.values(np.stack([x, 2 * x])), [p.fun(x), p.fun(2 * x)], rtol=1e-6)
 
@@ -226,3 +228,32 @@ def test_far_away_no_warning_of_numpy_is_heard(on: str, size: float) -> None:
             values = p.fun(x), p.value_and_gradient(x)[0]
             p.grad(x)
         assert np.array_equal(*values, equal_nan=True)
+
+
+def test_gradient_and_value_are_compiled_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops for quadratics have both written into them, and others ask for the gradient alone."""
+    made: list[str] = []
+    monkeypatch.setattr(
+        kernels, "jit", lambda function, *_, **options: made.append(function.__name__)
+    )
+    for f in (kernels._compile_gradient, kernels._compile_value):
+        monkeypatch.setattr(kernels, f.__name__, f.__wrapped__)  # without what is compiled already
+    compiled = cz.problems.Quadratic([1.0]).compile()
+    assert compiled is not None
+    assert not made
+    assert compiled.grad is None
+    assert made == ["grad"]
+    assert compiled.fun is None
+    assert made == ["grad", "fun"]
+
+
+def test_what_is_compiled_of_a_copy_has_the_data_of_the_copy() -> None:
+    """Addresses of the data of another problem would outlive it."""
+    X, y = points((20, 3)), np.sign(points(20))
+    for p in (
+        cz.problems.LogisticRegression(X, y),
+        cz.problems.LeastSquares(sparse.csr_array(X), y),
+    ):
+        p.compile()
+        compiled: Any = copy.deepcopy(p).compile()
+        assert compiled.table.tolist() == kernels.make_table(compiled.data).tolist()

@@ -11,6 +11,7 @@ import continuized as cz
 from continuized.problems.kernels import BLOCK, MOST_ROWS, pass_over_rows
 from continuized.problems.losses import LOGISTIC
 from continuized.problems.regression import linear, models
+from continuized.problems.sparse_rows import arrange
 from continuized.support import threads
 from tests.helpers.weighted_regressions import (
     CLASSES,
@@ -69,11 +70,11 @@ def test_compiled_for_loops(
     p = make(kind, form, weighted, intercept)
     w = np.random.default_rng(2).standard_normal(p.dim).astype(dtype)
     c, out = p.compile(dtype), np.full(p.dim, np.nan, dtype)
-    c.grad(w, out, c.data)
+    c.write_gradient(w, out)
     value, gradient = p.value_and_gradient(w.astype(np.float64))
     rtol = 1e-12 if dtype == np.float64 else 1e-5
     np.testing.assert_allclose(out, gradient, rtol=rtol, atol=rtol)
-    assert c.fun(w, c.data) == pytest.approx(value, rel=rtol)
+    assert c.value(w) == pytest.approx(value, rel=rtol)
 
 
 # With both extras only: a mixture of precisions is compiled apart for each of them.
@@ -140,7 +141,7 @@ def test_threads_and_pass_over_rows() -> None:
     w = np.random.default_rng(7).standard_normal(X.shape[1] + 1)
     vector = np.concatenate([[LOGISTIC, 0.1, 1.0], y, weights])
     A = FORMS["sparse"](X)
-    for rows in (X, (A.data, A.indptr, A.indices)):
+    for rows in (X, arrange(A)[1]):
         once = pass_over_rows(rows, vector, w, 1, value=True, gradient=True)
         cut = pass_over_rows(rows, vector, w, 4, value=True, gradient=True)
         assert cut[0] == pytest.approx(once[0], rel=1e-13)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -92,6 +94,13 @@ def test_the_recipe_is_of_this_package() -> None:
 
 
 # One way to run each check
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the checks are run by bash")
+def test_bash_reads_the_checks_to_their_end() -> None:
+    """A slip in their last lines would be seen after all the others have run."""
+    read = subprocess.run(["bash", "-n", ROOT / ".ci" / "run"], capture_output=True, text=True)
+    assert (read.returncode, read.stderr) == (0, "")
 
 
 def test_ci_calls_sessions_that_exist() -> None:

@@ -46,8 +46,7 @@ class Counted:
 # How many gradients
 
 
-@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
-@pytest.mark.parametrize("far", [1.0, 1e6])
+@pytest.mark.parametrize(("far", "scale"), [(1.0, 1e-8), (1.0, 1e8), (1e6, 1.0)])
 @pytest.mark.parametrize(("condition", "d"), [(1e1, 3), (1e2, 50), (1e3, 10), (1e4, 50), (1e5, 5)])
 def test_the_gradients_of_hidden_constants(
     condition: float, d: int, far: float, scale: float
@@ -264,7 +263,7 @@ def test_a_function_that_is_not_convex() -> None:
     np.testing.assert_allclose(r.x, 1.0, atol=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_points_that_nearly_coincide_are_no_error(seed: int) -> None:
     """f is not smooth: L grows until two points differ by less than a square can tell."""
     r = cz.minimize(lambda x: float(abs(x).sum()), [1.0, 2.0], np.sign, rng=seed, maxiter=2000)

@@ -15,7 +15,7 @@ from continuized.support.checkpoints import checkpointer as checkpoints
 from tests.helpers.interrupted_runs import NOISE, RIDGE, X, Y, resumed_until_done, same
 from tests.invariants.registry import (
     METHODS,
-    PAIRS,
+    SOME_PAIRS,
     method,
     problem,
     same_bits,
@@ -42,7 +42,10 @@ MARKED = {
 
 @pytest.mark.parametrize(
     ("name", "on"),
-    [pytest.param(*pair, marks=pytest.mark.slow if ", d = " in pair[1] else ()) for pair in PAIRS],
+    [
+        pytest.param(*pair, marks=pytest.mark.slow if ", d = " in pair[1] else ())
+        for pair in SOME_PAIRS
+    ],
 )
 def test_every_method_on_every_problem(name: str, on: str, path: Path, interrupt: Any) -> None:
     p = problem(on)
@@ -66,8 +69,15 @@ VARIATIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("on", ["quadratic", "user", "least squares, sparse"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("dtype", "on"),
+    [
+        (np.float64, "quadratic"),
+        (np.float32, "quadratic"),
+        (np.float64, "user"),
+        (np.float64, "least squares, sparse"),
+    ],
+)
 @pytest.mark.parametrize("variation", VARIATIONS)
 def test_every_variation(variation: str, dtype: Any, on: str, path: Path, interrupt: Any) -> None:
     p = problem(on)

@@ -5,7 +5,6 @@ import pytest
 from scipy import sparse
 
 import continuized as cz
-from continuized.marked.penalty import Penalty
 from continuized.solver import lasso
 from continuized.solver.lasso import solve_lasso
 
@@ -17,6 +16,11 @@ def data(shape, offset=0.0, seed=0):
     X = rng.standard_normal(shape) * np.geomspace(1.0, 3.0, shape[1]) + offset
     w = np.where(np.arange(shape[1]) % 5 == 0, rng.standard_normal(shape[1]), 0.0)
     return X, X @ w + 0.3 * rng.standard_normal(shape[0])
+
+
+def constants(prox, d):
+    """The rows that solve_lasso takes."""
+    return np.array([np.broadcast_to(c, d) for c in prox.constants])
 
 
 def find_gap(X, y, shares, w, b, l1, l2):
@@ -34,10 +38,18 @@ def find_gap(X, y, shares, w, b, l1, l2):
     return float((0.5 * R @ R - c * R @ Y + 0.5 * c * c * R @ R) / n + l1 * np.abs(w).sum())
 
 
+def take_steps_along_columns(monkeypatch):
+    """As of a working set that is larger than the data."""
+    monkeypatch.setattr(lasso, "LARGEST", 0)
+
+
+@pytest.mark.parametrize("steps", ["on the Hessian", "along columns"])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_minimiser_is_where_the_gap_is_zero(shape, kind, weighted):
+def test_the_minimiser_is_where_the_gap_is_zero(shape, kind, weighted, steps, monkeypatch):
+    if steps == "along columns":
+        take_steps_along_columns(monkeypatch)
     X, y = data(shape)
     if kind == "sparse":
         X = np.where(np.abs(X) > 1.0, X, 0.0)
@@ -45,7 +57,7 @@ def test_the_minimiser_is_where_the_gap_is_zero(shape, kind, weighted):
     weights = np.random.default_rng(1).random(len(y)) if weighted else None
     shares = np.ones(len(y)) if weights is None else weights / weights.mean()
     p = cz.problems.LeastSquares(given, y, weights=weights, intercept=True)
-    penalty = Penalty(cz.prox.Separable(0.1, 0.05), (shape[1],))
+    penalty = constants(cz.prox.Separable(0.1, 0.05), shape[1])
     found = solve_lasso(p, penalty, np.zeros(p.dim), 1e-9, most=10_000)
     w, b = found.x[:-1], found.x[-1]
     assert found.success
@@ -57,13 +69,36 @@ def test_the_minimiser_is_where_the_gap_is_zero(shape, kind, weighted):
     assert np.average(y - X @ w - b, weights=shares) == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("steps", ["on the Hessian", "along columns"])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_an_l2_of_the_problem_is_as_good_as_one_of_the_penalty(kind, steps, monkeypatch):
+    if steps == "along columns":
+        take_steps_along_columns(monkeypatch)
+    X, y = data(SHAPES["working sets"])
+    X = sparse.csr_array(np.where(np.abs(X) > 1.0, X, 0.0)) if kind == "sparse" else X
+    d = X.shape[1]
+    found = [
+        solve_lasso(
+            cz.problems.LeastSquares(X, y, l2=l2),
+            constants(cz.prox.Separable(0.1, 0.5 - l2), d),
+            np.zeros(d),
+            1e-9,
+            most=10_000,
+        )
+        for l2 in (0.0, 0.5)
+    ]
+    assert all(each.success for each in found)
+    np.testing.assert_allclose(found[0].x, found[1].x, rtol=0.0, atol=1e-4)  # of gaps of 1e-9
+    assert found[1].passes <= 2 * found[0].passes
+
+
 @pytest.mark.parametrize("offset", [1e3, 1e6])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_means_far_from_zero_lose_no_digits_that_count(shape, offset):
     """Of X^T X, 1e12 beside a variance of 1, rounding leaves 1e-4 of the variance; of gradients,
     products of X and residuals, 1e-16 offset^2 / sqrt(n), to which the gap is proportional."""
     X, y = data(shape)
-    penalty, tol = Penalty(cz.prox.L1(0.1), (shape[1],)), max(1e-7, 1e-16 * offset**2)
+    penalty, tol = constants(cz.prox.L1(0.1), shape[1]), max(1e-7, 1e-16 * offset**2)
     p = cz.problems.LeastSquares(X + offset, y, intercept=True)
     found = solve_lasso(p, penalty, np.zeros(p.dim), tol, most=10_000)
     assert found.success
@@ -76,18 +111,18 @@ def test_a_constant_column_and_one_of_zeros_are_left_out():
     X, y = data((60, 4))
     X[:, 1], X[:, 2] = 5.0, 0.0
     p = cz.problems.LeastSquares(X, y, intercept=True)
-    found = solve_lasso(p, Penalty(cz.prox.L1(0.01), (4,)), np.zeros(5), 1e-10, most=1000)
+    found = solve_lasso(p, constants(cz.prox.L1(0.01), 4), np.zeros(5), 1e-10, most=1000)
     assert found.success
     assert found.x[1] == found.x[2] == 0.0
 
 
 def test_all_columns_at_once_equal_working_sets(monkeypatch):
     X, y = data((150, 90))
-    p, penalty = cz.problems.LeastSquares(X, y), Penalty(cz.prox.L1(0.05), (90,))
-    monkeypatch.setattr(lasso, "FEW", 90)
+    p, penalty = cz.problems.LeastSquares(X, y), constants(cz.prox.L1(0.05), 90)
+    monkeypatch.setattr(lasso, "ALL_CHOSEN", 90)
     whole = solve_lasso(p, penalty, np.zeros(90), 1e-13, most=10_000)
-    monkeypatch.setattr(lasso, "FEW", 3)
-    monkeypatch.setattr(lasso, "SHARE", 0.0)
+    monkeypatch.setattr(lasso, "ALL_CHOSEN", 3)
+    monkeypatch.setattr(lasso, "ROOM", 0.0)
     parts = solve_lasso(p, penalty, np.zeros(90), 1e-13, most=10_000)
     assert whole.success
     assert parts.success
@@ -97,24 +132,25 @@ def test_all_columns_at_once_equal_working_sets(monkeypatch):
 
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6])
-def test_the_gap_bounds_what_is_left(tol, positive):
-    X, y = data((100, 40))
+@pytest.mark.parametrize("d", [40, 7])  # all of few columns are in the set, and f is not computed
+def test_the_gap_bounds_what_is_left(d, tol, positive):
+    X, y = data((100, d))
     p = cz.problems.LeastSquares(X, y, intercept=True)
     prox = cz.prox.Separable(0.1, 0.01, 0.0 if positive else -np.inf)
-    penalty = Penalty(prox, (40,))
+    penalty = constants(prox, d)
 
     def value(x):
         return p.fun(x) + prox.value(x[:-1])
 
-    best = value(solve_lasso(p, penalty, np.zeros(41), 1e-13, most=10_000).x)
-    found = solve_lasso(p, penalty, np.zeros(41), tol, most=10_000)
+    best = value(solve_lasso(p, penalty, np.zeros(d + 1), 1e-13, most=10_000).x)
+    found = solve_lasso(p, penalty, np.zeros(d + 1), tol, most=10_000)
     assert value(found.x) - best - 1e-12 <= found.gap <= tol
 
 
 def test_too_few_passes_are_told():
     X, y = data((50, 30))
     p = cz.problems.LeastSquares(X, y)
-    found = solve_lasso(p, Penalty(cz.prox.L1(0.01), (30,)), np.zeros(30), 1e-14, most=2)
+    found = solve_lasso(p, constants(cz.prox.L1(0.01), 30), np.zeros(30), 1e-14, most=2)
     assert not found.success
     assert found.passes == 2
     assert found.gap > 1e-14
@@ -126,7 +162,7 @@ def test_bounds_hold_and_stop_coordinates():
 
     X, y = data((100, 6))
     p = cz.problems.LeastSquares(X, y)
-    penalty = Penalty(cz.prox.Separable(0.1, low=0.0), (6,))
+    penalty = constants(cz.prox.Separable(0.1, low=0.0), 6)
     found = solve_lasso(p, penalty, np.zeros(6), 1e-12, most=1000)
     other = minimize(
         lambda w: (p.fun(w) + 0.1 * w.sum(), p.grad(w) + 0.1), np.ones(6), jac=True,
@@ -134,3 +170,101 @@ def test_bounds_hold_and_stop_coordinates():
     )  # fmt: skip
     np.testing.assert_allclose(found.x, other.x, atol=1e-6)
     assert found.x.min() == 0.0
+
+
+def find_violation(X, y, w, b, l1, l2=0.0, low=-np.inf):
+    """How far w is from optimality, by its conditions: of the slopes s of the smooth part,
+    s + l1 sign(w) = 0 where w is not 0, and |s| <= l1 where it is; s >= -l1 at a bound of 0."""
+    s = -X.T @ (y - X @ w - b) / len(y) + l2 * w
+    at_zero = np.maximum(-s if low == 0.0 else np.abs(s), 0.0) - l1
+    return np.where(w != 0.0, np.abs(s + l1 * np.sign(w)), np.maximum(at_zero, 0.0)).max()
+
+
+def alike(n, d, rho, seed=0):
+    """Columns of which neighbours have the correlation rho."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    for j in range(1, d):
+        X[:, j] = rho * X[:, j - 1] + (1.0 - rho**2) ** 0.5 * X[:, j]
+    return X, X[:, ::7] @ rng.standard_normal(len(range(0, d, 7))) + rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("rho", [0.9, 0.999])
+@pytest.mark.parametrize("share", [0.99, 0.1, 1e-3])
+def test_columns_that_are_much_alike(rho, share):
+    """Coordinate steps alone take more than 2,000 passes where rho and the weight are extreme."""
+    X, y = alike(120, 60, rho)
+    l1 = share * np.abs(X.T @ y).max() / len(y)
+    p = cz.problems.LeastSquares(X, y)
+    psi = constants(cz.prox.L1(l1), 60)
+    found = solve_lasso(p, psi, np.zeros(60), 0.0, most=2000, slope=1e-9)
+    assert found.success
+    assert found.passes <= 200
+    assert find_violation(X, y, found.x, 0.0, l1) <= 1e-9
+    again = solve_lasso(p, psi, found.x, 0.0, most=2000, slope=1e-9)
+    assert (again.success, again.passes) == (True, 0)
+
+
+def test_a_small_fit_waits_for_no_hessian(monkeypatch):
+    """Passes along dense columns come first, until they cost as much as their products."""
+    monkeypatch.setattr(lasso, "PRODUCT", 10.0)
+    X, y = data((150, 90))
+    p, made = cz.problems.LeastSquares(X, y), []
+    monkeypatch.setattr(lasso._Hessian, "add", lambda *arguments: made.append(1))
+    found = solve_lasso(p, constants(cz.prox.L1(0.5), 90), np.zeros(90), 1e-6, most=1000)
+    assert found.success
+    assert not made
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_a_sparse_column_whose_mean_hides_its_variance(offset):
+    X, y = data((150, 260))
+    X = np.where(np.abs(X) > 2.0, X, 0.0)
+    X[:, 0] = np.linspace(-1.0, 1.0, 150) + offset
+    y = y + 20.0 * X[:, 0] - 20.0 * offset
+    p = cz.problems.LeastSquares(sparse.csr_array(X), y, intercept=True)
+    found = solve_lasso(p, constants(cz.prox.L1(0.1), 260), np.zeros(261), 1e-6, most=10_000)
+    assert found.success
+    centred = X - X.mean(axis=0)
+    w = found.x[:-1]
+    assert find_gap(centred, y - y.mean(), np.ones(150), w, 0.0, 0.1, 0.0) <= 2e-6
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_many_columns_of_zeros_and_few_rows(positive):
+    X, y = data((20, 300))
+    X[:, ::2] = 0.0
+    low = 0.0 if positive else -np.inf
+    p = cz.problems.LeastSquares(X, y)
+    psi = constants(cz.prox.Separable(0.05, 0.01, low), 300)
+    found = solve_lasso(p, psi, np.zeros(300), 0.0, most=10_000, slope=1e-8)
+    assert found.success
+    assert not found.x[::2].any()
+    assert found.x.min() >= low
+    assert find_violation(X, y, found.x, 0.0, 0.05, 0.01, low) <= 1e-8
+
+
+def test_what_is_lost_in_rounding_is_not_waited_for():
+    X, y = data((50, 30))
+    p = cz.problems.LeastSquares(X, y)
+    found = solve_lasso(p, constants(cz.prox.L1(0.01), 30), np.zeros(30), 0.0, most=10**6)
+    assert not found.success
+    assert found.passes < 10_000
+    assert found.gap <= 1e-13
+
+
+def test_minimize_ends_where_the_coordinate_steps_end():
+    """One event tells that the slope is at most tol; f is asked for once at the start and once for
+    each working set, no more."""
+    X, y = alike(200, 60, 0.5)
+    p, calls = cz.problems.LeastSquares(X, y, intercept=True), []
+    inside = p.value_and_gradient
+    p.value_and_gradient = lambda x: calls.append(1) or inside(x)
+    l1 = np.append(np.full(60, 0.05), 0.0)
+    r = cz.minimize(p, np.zeros(61), prox=cz.prox.L1(l1), method="auto", tol=1e-8, rng=0)
+    assert r.success
+    assert (r.nit, r.nfev) == (1, len(calls))
+    assert len(calls) <= 8
+    assert find_violation(X, y, r.x[:-1], r.x[-1], 0.05) <= 1e-8
+    assert 0 < np.count_nonzero(r.x[:-1]) < 60
+    assert r.fun == pytest.approx(p.fun(r.x) + 0.05 * np.abs(r.x[:-1]).sum(), rel=1e-14)

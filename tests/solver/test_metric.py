@@ -15,7 +15,7 @@ from continuized.process.random_streams import seed_sequence
 from continuized.process.stepper import Limits, Progress
 from continuized.solver.loop import Loop
 from continuized.solver.metric import Dense, Diagonal, LowRank, Secant
-from continuized.solver.metric_factory import LEAST_STEPS, gram, make_factory, nystrom
+from continuized.solver.metric_factory import blocks, gram, make_factory, nystrom
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.support.checkpoints.state import capture
 from tests.helpers.metric_problems import RNG, definite, regression
@@ -122,7 +122,7 @@ def test_a_secant_metric_maps_the_last_changes() -> None:
     rng = RNG(0)
     H = definite(6)
     steps = rng.standard_normal((4, 6))
-    metric = Secant(np.arange(1.0, 7.0), [(s, H @ s) for s in steps])
+    metric = Secant(Diagonal(np.arange(1.0, 7.0)), [(s, H @ s) for s in steps])
     np.testing.assert_allclose(metric.solve(H @ steps[-1]), steps[-1], rtol=1e-12)
     inverse = np.array([metric.solve(e) for e in np.eye(6)])
     np.testing.assert_allclose(inverse, inverse.T, rtol=0.0, atol=1e-12)
@@ -130,19 +130,20 @@ def test_a_secant_metric_maps_the_last_changes() -> None:
     # On a quadratic, with as many conjugate steps as variables, it is the Hessian.
     values, vectors = np.linalg.eigh(H)
     changes = [(v, value * v) for value, v in zip(values, vectors.T, strict=True)]
-    np.testing.assert_allclose(
-        [Secant(np.ones(6), changes).solve(e) for e in np.eye(6)], np.linalg.inv(H), atol=1e-12
-    )
+    whole = Secant(Diagonal(np.ones(6)), changes)
+    inverse = np.array([whole.solve(e) for e in np.eye(6)])
+    np.testing.assert_allclose(inverse, np.linalg.inv(H), atol=1e-12)
     # A pair that shows no curvature is left out.
-    bent = Secant(np.ones(6), [(steps[0], H @ steps[0]), (steps[1], -steps[1])])
-    alone = Secant(np.ones(6), [(steps[0], H @ steps[0])])
+    bent = Secant(Diagonal(np.ones(6)), [(steps[0], H @ steps[0]), (steps[1], -steps[1])])
+    alone = Secant(Diagonal(np.ones(6)), [(steps[0], H @ steps[0])])
     direction = bent.solve(steps[2]) / alone.solve(steps[2])
     assert np.isfinite(direction).all()
 
 
+@pytest.mark.parametrize("events", [5, 11])
 @pytest.mark.parametrize("kind", ["logistic", "poisson", "softmax"])
-def test_a_run_that_learns_its_metric(kind: str) -> None:
-    """It finds the minimum, turns to whole Hessians where it is slow, and can be resumed."""
+def test_a_run_that_learns_its_metric(kind: str, events: int) -> None:
+    """It finds the minimum, turns to Hessians where it is slow, and can be resumed."""
     rng = RNG(1)
     X = rng.standard_normal((300, 5)) @ np.diag([1.0, 3.0, 10.0, 0.1, 1.0])
     X[:, 4] = X[:, 0] + 1e-3 * X[:, 4]
@@ -160,16 +161,17 @@ def test_a_run_that_learns_its_metric(kind: str) -> None:
         return stepper, Loop(stepper, clock.Poisson(0).stream(), Limits(1e-9, maxiter))
 
     stepper, loop = prepare(200)
-    assert stepper.metric_kind == "secant"
+    assert (stepper.metric_kind, stepper.evaluator.correct) == ("diag", None)
     assert loop.run().success
-    # Two columns are nearly the same, which takes some to whole Hessians.
-    assert (stepper.metric_kind == "gram") == (stepper.k > LEAST_STEPS["secant"])
-    assert stepper.metric_kind == "gram" or kind == "poisson"
-    assert stepper.k < 60
+    # Two columns are nearly the same: what is learnt beside the diagonal is not enough.
+    assert stepper.metric_kind == ("blocks" if kind == "softmax" else "gram")
+    assert stepper.metrics_made in (2, 3)
+    assert isinstance(stepper.evaluator.metric, Secant)
+    assert stepper.k < 30
     best = cz.minimize(p, np.zeros(p.dim), metric="gram", tol=1e-10, rng=0)
     assert stepper.end.f == pytest.approx(best.fun, rel=1e-9)
-    # From a state in the middle of the secant steps, the rest is the same to the last bit.
-    _, begun = prepare(8)
+    # From a state beside the diagonal, or the Hessian, the rest is the same to the last bit.
+    _, begun = prepare(events)
     begun.run()
     second, rest = prepare(200)
     second.begin()
@@ -177,6 +179,33 @@ def test_a_run_that_learns_its_metric(kind: str) -> None:
     second.begin = lambda: Progress()  # type: ignore[method-assign]
     rest.run()
     np.testing.assert_array_equal(second.end.y, stepper.end.y)
+
+
+def test_a_run_on_sparse_rows_begins_with_the_diagonal() -> None:
+    """And goes to the whole Hessian where that is slow; as exact as a direct solution."""
+    rng = RNG(0)
+    alone = sparse.random_array((1800, 600), density=0.005, rng=rng, format="csr")
+    chain = sparse.diags_array([1.0, -0.999], offsets=[0, 1], shape=(600, 600), format="csr")
+    for X, made in ((alone, 1), (sparse.vstack([chain] * 3, format="csr"), 2)):
+        p = cz.problems.LeastSquares(X, rng.standard_normal(1800), 1e-6)
+        assert make_factory("auto", p, seed_sequence(0)).first_kind == "diag"
+        for method in ({"method": "auto"}, {"metric": "gram"}):
+            r = cz.minimize(p, np.zeros(600), tol=1e-14, rng=0, **method)
+            assert r.success
+            assert r.constants["metrics_made"] == made or method != {"method": "auto"}
+            np.testing.assert_allclose(r.x, p.x_star, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_blocks_in_the_space_of_the_rows_are_the_same(weighted: bool) -> None:
+    rng = RNG(2)
+    X, y = rng.standard_normal((9, 14)), np.arange(9) % 3
+    weights = rng.uniform(0.5, 2.0, 9) if weighted else None
+    p = cz.problems.SoftmaxRegression(X, y, 0.2, weights=weights, intercept=True)
+    w, g = 0.3 * rng.standard_normal(p.dim), rng.standard_normal(p.dim)
+    by_columns = blocks(p, w, RNG(0)).solve(g)
+    by_rows = make_factory("blocks", p, seed_sequence(0)).build(w, 0, "blocks").solve(g)
+    np.testing.assert_allclose(by_rows, by_columns, rtol=1e-9, atol=1e-10)
 
 
 # Bad input

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -140,6 +142,17 @@ def test_the_result_is_scipys() -> None:
     assert isinstance(r, OptimizeResult)
     assert r["nit"] == r.nit == 3
     assert "message: All the steps" in repr(r)
+
+
+def test_a_function_of_ones_own_needs_no_compiler() -> None:
+    """Importing Numba would take longer than the run."""
+    code = (
+        "import sys, numpy as np, continuized as cz\n"
+        "r = cz.minimize(lambda x: 0.5 * x @ x, np.ones(3), lambda x: x, rng=0)\n"
+        "print(r.success, 'numba' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True False\n"
 
 
 def test_dir_of_a_result_has_all_of_it() -> None:

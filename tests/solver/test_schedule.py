@@ -116,9 +116,10 @@ class Rising:
     """Metrics 10 I, 20 I, 30 I, ..., each for three steps."""
 
     kind = first_kind = "gram"
+    corrects = False
     steps = {"gram": 3.0}  # noqa: RUF012
 
-    def build(self, w: np.ndarray, number: int, kind: str, changes: Any) -> Diagonal:
+    def build(self, w: np.ndarray, number: int, kind: str) -> Diagonal:
         return Diagonal(np.full(3, 10.0 * (number + 1)))
 
     def next_kind(self, kind: str, k: int, fell: float) -> str:

@@ -17,7 +17,7 @@ from scipy.optimize import OptimizeResult
 import continuized as cz
 from continuized import network, theory
 from continuized.network.result import Log, OptimisationTrace, Trace
-from continuized.network.sharded import shards
+from continuized.network.sharded import pool
 from continuized.support.table import Table
 from tests.helpers.shards import HereLink
 
@@ -56,7 +56,7 @@ def make_objects() -> dict[str, Any]:
     strong = cz.Continuized(weak.L, weak.mu)
     phi = theory.lyapunov_function(strong, weak)
     one, third = Fraction(1), Fraction(10**30, 3 * 10**30 + 1)
-    with patch.object(shards, "LocalLink", HereLink):  # no processes
+    with patch.object(pool, "LocalLink", HereLink):  # no processes
         rows_apart = network.Sharded([least_squares, least_squares])
     return {
         "a user's function": cz.Problem(name_oddly, lambda x: x, L=1.0, x_star=np.zeros(500)),

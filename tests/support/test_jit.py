@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numba
 import pytest
 from llvmlite.binding.executionengine import ExecutionEngine
 from numba.core import caching
+from numba.core.codegen import JITCodeLibrary
 
 from continuized.support import jit_numba as jit
 
@@ -107,3 +109,33 @@ def test_a_ctrl_c_that_comes_while_llvm_calls_python_is_heard(
     assert lost
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert compiled(3.0) == 6.0
+
+
+def halve(x: float) -> float:
+    if x < 0.0:
+        raise ValueError("it is negative")
+    return 0.5 * x
+
+
+def quarter(x: float) -> float:
+    return halve(halve(x))
+
+
+def test_machine_code_is_made_of_what_python_calls_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is called from compiled code alone is optimised there; its errors come through."""
+    made: list[str] = []
+    finalize = JITCodeLibrary._finalize_specific
+
+    def note(library: Any) -> None:
+        made.append(library.name)
+        finalize(library)
+
+    monkeypatch.setattr(JITCodeLibrary, "_finalize_specific", note)
+    jit.compile_formulas(halve, quarter)
+    ours, theirs = jit.jit(lambda x: quarter(x), cached=False), numba.njit(lambda x: quarter(x))
+    for compiled in (ours, theirs):
+        assert compiled(3.0) == 0.75
+        with pytest.raises(ValueError, match="it is negative"):
+            compiled(-1.0)
+    assert made
+    assert not {"halve", "quarter"} & set(made)

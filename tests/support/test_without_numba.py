@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,49 +10,17 @@ import pytest
 
 from continuized.problems import losses
 from continuized.support import jit_numba, jit_plain
-from tests.helpers import runs_without_numba
-from tests.helpers.runs_without_numba import RUNS, UNKNOWN
+from tests.helpers.runs_without_numba import RUNS
+from tests.helpers.without_numba import find_differences, without_numba
 
-ROOT = Path(__file__).parents[2]
-NO_NUMBA = ROOT / "tests" / "helpers" / "no_numba"
 # One of each kind whose loops other tests compile too; the rest is slow for Numba's sake.
 SOME = ["to tol", "auto poisson", "L1", "coordinates", "rows", "ensemble", "gossip"]
 OTHERS = [name for name in RUNS if name not in SOME]
-# Both round differently.  Relative to the largest entry, x differed by 1e-15, and by up to 3e-14
-# where L is found on the way: what is seen of L is a quotient of small differences, and all that
-# follows depends on it.  There, other kernels of BLAS changed gradients by 1e-12.
-CLOSE = 1e-12
-CLOSE_UNKNOWN = 1e-9
-CLOSE_FLOAT32 = 1e-5
-
-
-def without_numba(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python where Numba cannot be imported."""
-    path = os.pathsep.join([str(NO_NUMBA), *filter(None, sys.path)])
-    environment = os.environ | {"PYTHONPATH": path} | variables
-    command = [sys.executable, *arguments]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=300, cwd=ROOT
-    )
-    assert done.returncode == 0, done.stderr
-    return done
 
 
 @pytest.mark.parametrize("names", [SOME, pytest.param(OTHERS, marks=pytest.mark.slow)])
 def test_results_are_those_with_numba(names: list[str], tmp_path: Path) -> None:
-    path = tmp_path / "plain.npz"
-    without_numba("-m", "tests.helpers.runs_without_numba", str(path), *names)
-    expected = runs_without_numba.make(names)
-    with np.load(path) as plain:
-        assert set(plain) == set(expected)
-        for name, wanted in expected.items():
-            found, scale = plain[name], 1.0 + np.abs(wanted.astype(float)).max(initial=0.0)
-            assert found.dtype == wanted.dtype, name
-            assert found.shape == wanted.shape, name
-            close = CLOSE_UNKNOWN if name.partition("/")[0] in UNKNOWN else CLOSE
-            close = CLOSE_FLOAT32 if name.startswith("float32") else close
-            difference = np.abs(found.astype(float) - wanted.astype(float)).max(initial=0.0)
-            assert difference <= close * scale, (name, difference, scale)
+    assert find_differences(names, tmp_path / "plain.npz") == {}
 
 
 IN_A_BROWSER = """

@@ -52,6 +52,8 @@ def quadratic_rate(found, curvature):
 def test_theorem_3_has_nearly_its_own_constant():
     found = certify(cz.Continuized(1.0, 0.01), rate=0.1)
     assert found.proved
+    by_hand = cz.CustomContinuized(0.1, 0.1, 1.0, 10.0)
+    assert certify(by_hand, 1.0, 0.01, rate=0.1).P == found.P
     assert float(found.constant) > 0.9
 
 
@@ -100,6 +102,8 @@ def test_the_certified_bound_is_above_the_exact_mean():
     {"method": (0.1, 0.1, 1, 0), "L": 1, "mu": 0.01},
     {"method": cz.Continuized(1.0)},
     {"method": cz.GradientDescent(1.0)},
+    {"method": cz.CustomContinuized(0.1, 0.1, 1.0, 10.0)},
+    {"method": cz.CustomContinuized(lambda t: 0.1, 0.1, 1.0, 10.0), "L": 1, "mu": 0.01},
     {"method": cz.Continuized(1.0, 0.01), "rate": -1},
     {"method": cz.Continuized(1.0, 0.01), "mu": 2.0},
 ])  # fmt: skip

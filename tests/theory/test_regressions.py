@@ -109,13 +109,26 @@ def test_a_minimiser_that_is_not_known_can_be_set() -> None:
     by_hand = 2.0 * S * (p.x_star @ p.x_star) / T**2
     np.testing.assert_allclose(bound(cz.CoordinateDescent(), p, ZERO, t=T), by_hand, rtol=1e-12)
     own = cz.Problem(p.fun, p.grad, L=p.L)
-    with pytest.raises(ValueError, match="the minimiser of this Problem is not known: set its x_s"):
+    with pytest.raises(ValueError, match="the minimiser of this Problem is not known, and the th"):
         bound(cz.Continuized(p.L), own, ZERO, t=T)
     own.x_star, own.f_star = p.x_star, p.f_star
     np.testing.assert_allclose(
         bound(cz.Continuized(p.L), own, ZERO, t=T), bound(cz.Continuized(p.L), p, ZERO, t=T)
     )
     assert np.all(bound(cz.CoordinateDescent(accelerated=False), p, ZERO, t=T) > 0.0)  # by f*, too
+
+
+def test_a_minimiser_that_is_not_known_can_be_found() -> None:
+    p = cz.problems.LogisticRegression(X, NOISY, l2=1e-3)
+    own = cz.Problem(p.fun, p.grad, L=p.L, mu=p.mu)
+    known = cz.theory.with_minimiser(own, ZERO)
+    assert own.x_star is None
+    assert cz.theory.with_minimiser(known, ZERO) is known
+    np.testing.assert_allclose(known.x_star, p.x_star, rtol=0.0, atol=1e-7)
+    method = cz.Continuized(p.L, p.mu)
+    np.testing.assert_allclose(bound(method, known, ZERO, t=T), bound(method, p, ZERO, t=T))
+    with pytest.raises(ValueError, match=r"was not found: .* no minimum.* Set x_star of"):
+        cz.theory.with_minimiser(cz.Problem(lambda x: float(x.sum()), np.ones_like), ZERO)
 
 
 @pytest.mark.parametrize("n", [300, 10_000])

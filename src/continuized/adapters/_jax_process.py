@@ -291,8 +291,10 @@ def in_jax(formula: Callable[..., Any]) -> Callable[..., Any]:
     code = compile("\n".join(lines), f"<{formula.__qualname__} in JAX>", "exec")
     names = {**formula.__globals__, "math": _Math(), "np": jnp, **_HELPERS}
     for name in formula.__code__.co_names:
-        called = formula.__globals__.get(name)
-        if isinstance(called, FunctionType) and called.__module__.startswith(PACKAGE):
+        called = formula.__globals__.get(name)  # itself, where an attribute has its name
+        if called is formula or not isinstance(called, FunctionType):
+            continue
+        if called.__module__.startswith(PACKAGE):
             names[name] = in_jax(called)
     exec(code, names)
     translated: Callable[..., Any] = names[formula.__name__]

@@ -1,7 +1,8 @@
 """Proximal steps in JAX: the operators of `cz.prox`, and functions of the user's.
 
-The operators that act on each entry are `prox.entry_step`, translated.  The others are written
-for arrays that are traced; where one has a condition, JAX differentiates both sides of it.
+The operators that act on each entry are `prox.entry_step`, translated, and that of the simplex is
+`prox.nearest_in_simplex`.  The others are written for arrays that are traced: where one has a
+condition, NumPy looks at it, and JAX differentiates both sides of it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from continuized.adapters._jax_process import (
     Tree,
     cast_like,
@@ -19,12 +22,14 @@ from continuized.adapters._jax_process import (
     in_jax,
     jax,
     jnp,
+    lax,
     norm,
     real_dtype,
 )
 from continuized.process import prox as operators
 from continuized.support import validation as check
 
+INF = math.inf
 ONE_ARRAY = "is for x0 that is one array; give a function prox(v, step) in operations of JAX"
 
 
@@ -70,12 +75,7 @@ def _zero(x: Any, *constants: Any) -> Any:
 
 
 def _project_to_simplex(v: Any, step: Any, total: Any) -> Any:
-    # As in `prox.Simplex`.
-    below = jnp.maximum(v - v.max(), -total)
-    u = jnp.sort(below.ravel())[::-1]
-    sums = (jnp.cumsum(u) - total) / jnp.arange(1, u.size + 1)
-    c = sums[jnp.sum(u > sums) - 1]
-    return jnp.maximum(below - c, 0.0)
+    return in_jax(operators.nearest_in_simplex)(v, total)
 
 
 def _project_to_l1_ball(v: Any, step: Any, radius: Any) -> Any:
@@ -106,8 +106,39 @@ def _project_to_halfspace(v: Any, step: Any, normal: Any, offset: Any = 0.0) -> 
     return v - jnp.maximum(excess, 0.0) * unit
 
 
+def _measure_groups(v: Any, number: Any) -> Any:
+    """Compute the norms of the groups, entry i being in group number[i]; others have 0."""
+    unit = lax.stop_gradient(jnp.max(jnp.abs(v), initial=0.0))  # so that squares do not overflow
+    unit = jnp.where(unit > 0.0, unit, 1.0)
+    sums = jnp.zeros(v.size, v.dtype).at[number].add(jnp.square(v / unit))
+    positive = sums > 0.0
+    return unit * jnp.where(positive, jnp.sqrt(jnp.where(positive, sums, 1.0)), 0.0)
+
+
+def _shrink_groups(v: Any, step: Any, weight: Any, groups: Any) -> Any:
+    norms = _measure_groups(v.astype(real_dtype()), groups)[groups]
+    least = step * (weight if jnp.ndim(weight) == 0 else jnp.asarray(weight)[groups])
+    kept = norms > least
+    shrunk = jnp.where(kept, v * (1.0 - least / jnp.where(kept, norms, 1.0)), 0.0)
+    return jnp.where(least > 0.0, shrunk, v)
+
+
+def _sum_norms_of_groups(x: Any, weight: Any, groups: Any) -> Any:
+    norms = _measure_groups(x.astype(real_dtype()), groups)
+    return jnp.sum(norms[: jnp.size(weight)] * weight) if jnp.ndim(weight) else weight * norms.sum()
+
+
+def _shrink_singular_values(v: Any, step: Any, weight: Any) -> Any:
+    left, values, right = jnp.linalg.svd(v.astype(real_dtype()), full_matrices=False)
+    kept = in_jax(operators.entry_step)(values, step, weight, 0.0, 0.0, INF)
+    return (left * kept) @ right
+
+
+def _sum_singular_values(x: Any, weight: Any) -> Any:
+    return weight * jnp.linalg.svd(x.astype(real_dtype()), compute_uv=False).sum()
+
+
 # What the classes of `cz.prox` are in JAX, with the arguments that make one.
-INF = math.inf
 ENTRYWISE: dict[type, Callable[..., tuple[Any, ...]]] = {
     operators.Separable: lambda l1=0.0, l2=0.0, low=-INF, high=INF: (l1, l2, low, high),
     operators.L1: lambda weight: (weight, 0.0, -INF, INF),
@@ -123,9 +154,14 @@ PROJECTIONS: dict[type, Callable[..., Any]] = {
     operators.Hyperplane: _project_to_hyperplane,
     operators.Halfspace: _project_to_halfspace,
 }
-OPERATORS = {kind: _act_on_entries(constants) for kind, constants in ENTRYWISE.items()} | {
-    kind: Operator(projection, _zero) for kind, projection in PROJECTIONS.items()
-}
+OPERATORS = (
+    {kind: _act_on_entries(constants) for kind, constants in ENTRYWISE.items()}
+    | {kind: Operator(projection, _zero) for kind, projection in PROJECTIONS.items()}
+    | {
+        operators.GroupLasso: Operator(_shrink_groups, _sum_norms_of_groups),
+        operators.NuclearNorm: Operator(_shrink_singular_values, _sum_singular_values),
+    }
+)
 
 
 def check_prox(prox: Any, given: Any, x0: Tree) -> tuple[Operator | None, tuple[Any, ...]]:
@@ -143,11 +179,6 @@ def check_prox(prox: Any, given: Any, x0: Tree) -> tuple[Operator | None, tuple[
         step, found = hoist(prox, x0, jnp.ones((), real_dtype()), *constants)
         return Operator(step), (*constants, *found)
     name = f"cz.prox.{kind.__name__}"
-    if kind not in OPERATORS:
-        raise TypeError(
-            f"{name} is not among the operators in JAX; give a function prox(v, step) in its "
-            "operations"
-        )
     names = _name_arguments(kind)
     if prox is not kind:
         if constants:
@@ -159,6 +190,10 @@ def check_prox(prox: Any, given: Any, x0: Tree) -> tuple[Operator | None, tuple[
         _check_count(kind, constants, name)
         prox = kind(*constants)
     _check_fit(prox, kind, constants, x0, name)
+    if kind is operators.GroupLasso:  # the labels may be words, and None stands for the rows
+        weight, *groups = constants
+        number = operators.GroupLasso(0.0, *groups).number_entries(x0)
+        constants = weight, number.reshape(x0.shape)
     return OPERATORS[kind], constants
 
 
@@ -166,7 +201,7 @@ def _name_arguments(kind: type) -> list[str]:
     """Name what an operator of this kind is made of."""
     if kind in ENTRYWISE:
         return list(inspect.signature(ENTRYWISE[kind]).parameters)
-    return list(inspect.signature(PROJECTIONS[kind]).parameters)[2:]
+    return list(inspect.signature(OPERATORS[kind].step).parameters)[2:]
 
 
 def _check_count(kind: type, constants: tuple[Any, ...], name: str) -> None:
@@ -182,7 +217,7 @@ def _check_count(kind: type, constants: tuple[Any, ...], name: str) -> None:
 def _check_fit(prox: Any, kind: type, constants: tuple[Any, ...], x0: Tree, name: str) -> None:
     """Raise unless x0 is one array of a fitting shape; with numbers, entries may be in a tree."""
     leaves = jax.tree.leaves(x0)
-    numbers = all(jnp.ndim(constant) == 0 for constant in constants)
+    numbers = all(np.ndim(constant) == 0 for constant in constants)
     if not isinstance(x0, jax.Array) and not (kind in ENTRYWISE and numbers):
         raise ValueError(f"{name} {'with arrays ' if kind in ENTRYWISE else ''}{ONE_ARRAY}")
     if isinstance(prox, operators.ShapedProx):

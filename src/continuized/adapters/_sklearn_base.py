@@ -51,6 +51,7 @@ __all__ = [
     "compute_class_weight",
     "d2_tweedie_score",
     "equalise_columns",
+    "find_mean",
     "make_prox",
     "root_mean_square",
 ]
@@ -152,8 +153,7 @@ class LinearEstimator(BaseEstimator):
         if prox is None:
             options = options._replace(factory=make_factory("auto", problem, root, learns=True))
         else:
-            support = SupportSolver(problem, prox) if problem.classes == 1 else None
-            options = options._replace(prox=prox, support=support)
+            options = options._replace(prox=prox, support=SupportSolver(problem, prox))
         stepper = AdaptiveStepper(problem, w0, options)
         verbose = check.whole(getattr(self, "verbose", 0), "verbose", minimum=0)
         with bar(type(self).__name__, most, verbose > 0) as show:
@@ -161,11 +161,15 @@ class LinearEstimator(BaseEstimator):
             status = loop.run()
         end, gap, x = stepper.end, stepper.end_gap, stepper.end.y
         if prox is None and status.success:
-            # A last step, not measured: in the norm of the metric it goes no farther than tol.
+            # Last steps, not measured: in the norm of the metric they go no farther than tol.
             sharp = None
             if options.factory is not None and problem.loss != SQUARED:
                 sharp = options.factory.sharpen(x)
-            x = x - (end.q if sharp is None else sharp.solve(end.g))
+            if sharp is None:
+                x = x - end.q
+            else:
+                x = x - sharp.solve(end.g)
+                x -= sharp.solve(problem.grad(x))
         return Fit(x, stepper.k, status.success, math.nan if gap is None else gap)
 
     def _set_iterations(self, results: list[Fit]) -> None:
@@ -257,12 +261,17 @@ def check_alphas(alpha: Any, targets: int) -> Array:
     return np.broadcast_to(alphas.ravel(), targets)
 
 
+def find_mean(y: Array, weights: Array | None) -> float:
+    """Compute that of y, weighted; `np.average` is slow on few numbers."""
+    return float(y.mean() if weights is None else np.average(y, weights=weights))
+
+
 def root_mean_square(y: Array, weights: Array | None) -> float:
     """Compute that of y, or 1 where it is 0; by way of y / max |y|, as squares may overflow."""
     largest = float(np.abs(y).max(initial=0.0))
     if largest == 0.0:
         return 1.0
-    mean = float(np.average((y / largest) ** 2, weights=weights))
+    mean = find_mean((y / largest) ** 2, weights)
     return largest * math.sqrt(mean) if mean > 0.0 else 1.0
 
 

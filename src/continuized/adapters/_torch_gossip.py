@@ -17,8 +17,9 @@ from continuized.adapters._torch_rendezvous import Meeting, broadcast
 from continuized.adapters.torch import check_parameter
 from continuized.network.graphs.families import give_size
 from continuized.network.graphs.graph import Graph
-from continuized.network.learning.background import BackgroundNode, listen, make_codec
+from continuized.network.learning.background import BackgroundNode
 from continuized.network.learning.learning_node import LearningNode
+from continuized.network.learning.links import listen, make_codec
 from continuized.network.learning.membership import Membership
 from continuized.network.learning.model import LearningModel
 from continuized.network.learning.stats import GossipStats, read_stats
@@ -165,7 +166,7 @@ class AsyncGossip:
         Returns whether the mean was taken; a warning says why not.
         """
         if self._finished:
-            return self._background.averaged
+            return self._background.final_mean.taken
         self._check_that_it_runs()
         check.flag(average, "average")
         seconds = check.real(seconds, "seconds", minimum=0.0)
@@ -174,14 +175,14 @@ class AsyncGossip:
         self._background.finish(average, seconds)
         self._finished = True
         self._close()
-        if finite or self._background.averaged:
+        if finite or self._background.final_mean.taken:
             self._tensors.old[:] = self._background.node.model.x[:-1]
             self._tensors.scatter()
         self._tell_news()
-        if average and not self._background.averaged:
-            why = self._background.why_not or str(self._background.failure)
+        if average and not self._background.final_mean.taken:
+            why = self._background.final_mean.why_not or str(self._background.failure)
             warn_caller(f"the mean was not taken: {why}", RuntimeWarning)
-        return self._background.averaged
+        return self._background.final_mean.taken
 
     def pause(self) -> None:
         """Finish the exchange under way, and exchange nothing until the next `step`.
@@ -326,9 +327,9 @@ class Tensors:
         if not torch.isfinite(self._new).all():
             raise ValueError("the parameters of rank 0 are not all finite: nothing can be trained")
         for other in self._others:
-            told = other.cpu().clone()
-            broadcast(told, device)
-            other.copy_(told)
+            received = other.cpu().clone()
+            broadcast(received, device)
+            other.copy_(received)
         self._old.copy_(self._new)
         self.scatter()
         self.shadow[:-1] = self._old

@@ -19,7 +19,7 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from continuized.network.runtime.wire_format import KEY_BYTES
+from continuized.network.workers.frames import KEY_BYTES
 
 c10d: Any = distributed_c10d  # it does not say which of its names are public
 _count = itertools.count()  # of the meetings of this process: all ranks have the same
@@ -49,14 +49,14 @@ class Meeting:
         """
         if self.rank == 0:
             self._store.set("key", secrets.token_bytes(KEY_BYTES).hex())
-        told = {
+        facts = {
             "host": host,
             "port": port,
             "machine": socket.gethostname(),
             "fingerprint": hashlib.sha256("\n".join(description).encode()).hexdigest(),
         }
         self._store.set(f"description/{self.rank}", json.dumps(list(description)))
-        self._store.set(f"rank/{self.rank}", json.dumps(told))
+        self._store.set(f"rank/{self.rank}", json.dumps(facts))
         self._wait_for_all()
         found = [json.loads(self._store.get(f"rank/{rank}")) for rank in range(self.world)]
         self._compare([each["fingerprint"] for each in found])

@@ -18,7 +18,7 @@ from continuized.adapters._jax_process import Tree, gaps, jax, jnp, lax, real_dt
 from continuized.adapters._jax_prox import check_prox
 from continuized.process import clock as clocks
 from continuized.process.coefficients import Rule
-from continuized.process.methods import Continuized, Method, SharpContinuized
+from continuized.process.methods import Continuized, Method, SharpContinuized, is_sharp
 from continuized.process.stepper import Status
 from continuized.solver.dispatch import DEFAULT_MAXITER, DEFAULT_TOL, check_nonfinite
 from continuized.solver.steppers.adaptive import MOST_L
@@ -164,6 +164,11 @@ def minimize(
     """
     check.function(fun, "fun")
     args = args if isinstance(args, tuple) else (args,)
+    if any(callable(leaf) for leaf in jax.tree.leaves(args)):
+        raise TypeError(
+            "args must be arrays, what fun takes after x, got a function; the gradient is that of "
+            "jax.grad, and need not be given"
+        )
     rule, constants = _choose_rule(method, L, mu, start)
     recorded = process.recorded_gaps(clock)
     tol, maxiter = _check_limits(tol, maxiter, None if recorded is None else recorded.size)
@@ -189,8 +194,8 @@ def _choose_rule(kind: Any, L: Any, mu: Any, start: Any) -> tuple[Rule | None, t
             raise TypeError(
                 f"{name} must not be traced by jit or vmap, for it says what to compile"
             )
-    is_sharp = check.one_of(kind, "method", ("continuized", "sharp")) == "sharp"
-    if is_sharp and (L is None or start is not None):
+    sharp = is_sharp(kind)
+    if sharp and (L is None or start is not None):
         raise ValueError('method="sharp" needs L= and mu=, and has no start=')
     if L is None:
         if start is not None or not (check.is_real(mu) and mu == 0.0):
@@ -198,7 +203,7 @@ def _choose_rule(kind: Any, L: Any, mu: Any, start: Any) -> tuple[Rule | None, t
         return None, ()
     traced = isinstance(L, jax.core.Tracer)
     known = MOST_L if traced else L
-    method: Method = SharpContinuized(known, mu) if is_sharp else Continuized(known, mu, start)
+    method: Method = SharpContinuized(known, mu) if sharp else Continuized(known, mu, start)
     return method.rule, ((L if traced else method.L), *method.constants[1:])
 
 

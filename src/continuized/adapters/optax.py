@@ -226,7 +226,7 @@ def _is_masked(node: Any) -> bool:
 
 def _check(learning_rate: Any, mu: Any, start: Any, nonfinite: Any, method: Any) -> None:
     """What is known now; arrays of JAX may be traced, and are not looked at."""
-    if check.one_of(method, "method", ("continuized", "sharp")) == "sharp" and start is not None:
+    if methods.is_sharp(method) and start is not None:
         raise ValueError('method="sharp" has no start=; drop it')
     check.one_of(nonfinite, "nonfinite", ("raise", "skip"))
     L = MOST_L

@@ -16,7 +16,7 @@ from scipy.optimize import Bounds, OptimizeResult, OptimizeWarning
 from scipy.optimize._numdiff import approx_derivative
 
 from continuized.problems.base import Array, writes_into_out
-from continuized.process.methods import Continuized, Method, SharpContinuized
+from continuized.process.methods import Continuized, Method, SharpContinuized, is_sharp
 from continuized.process.prox import Box
 from continuized.solver.dispatch import DEFAULT_TOL
 from continuized.solver.minimize import minimize
@@ -185,6 +185,8 @@ def _warn_of_unused(unknown: list[str], hess: Any, hessp: Any) -> None:
     level = 4  # the caller of SciPy's minimize
     if unknown:
         sentence = f"these options are not known: {', '.join(unknown)}"
+        if not {"gtol", "ftol", "xtol"}.isdisjoint(unknown):
+            sentence += "; tol= is the norm of the gradient at which to stop"
         warnings.warn(sentence, OptimizeWarning, stacklevel=level)
     for name, given in (("hess", hess), ("hessp", hessp)):
         if given is not None:
@@ -236,15 +238,15 @@ def _choose_process(
     Not of an L beside bounds where mu is not known: the run that finds L restarts, and is much
     quicker there than the one whose bounds are proved.
     """
-    is_sharp = check.one_of(method, "method", ("continuized", "sharp")) == "sharp"
-    if start is None and not is_sharp:
+    sharp = is_sharp(method)
+    if start is None and not sharp:
         known = None if box is not None and mu is None else L
         return {"L": known, "mu": mu, "metric": metric, "prox": box}
     if L is None or metric is not None or box is not None:
-        name = 'method="sharp"' if is_sharp else "start="
+        name = 'method="sharp"' if sharp else "start="
         raise ValueError(f"{name} needs L=, and goes without metric= and bounds; drop {name}")
-    if is_sharp and start is not None:
+    if sharp and start is not None:
         raise ValueError('method="sharp" has no start=; drop one of them')
     mu = 0.0 if mu is None else mu
-    chosen: Method = SharpContinuized(L, mu) if is_sharp else Continuized(L, mu, start)
+    chosen: Method = SharpContinuized(L, mu) if sharp else Continuized(L, mu, start)
     return {"method": chosen}

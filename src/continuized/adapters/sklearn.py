@@ -25,10 +25,10 @@ from continuized.adapters._sklearn_base import (
     compute_class_weight,
     d2_tweedie_score,
     equalise_columns,
+    find_mean,
     make_prox,
     root_mean_square,
 )
-from continuized.marked.penalty import Penalty
 from continuized.problems import (
     LeastSquares,
     LogisticRegression,
@@ -37,7 +37,6 @@ from continuized.problems import (
 )
 from continuized.problems.base import Array
 from continuized.problems.regression.huber import ScaledHuber, find_scale
-from continuized.process.prox import Separable
 from continuized.solver.lasso import solve_lasso
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
@@ -96,7 +95,7 @@ class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
         The target is centred and scaled first, so that `tol` is relative to its size.
         """
         intercept, d = self.fit_intercept, X.shape[1]
-        middle = float(np.average(y, weights=weights)) if intercept else 0.0
+        middle = find_mean(y, weights) if intercept else 0.0
         scale = root_mean_square(y - middle, weights)
         total = len(y) if weights is None else float(weights.sum())
         l1, l2 = self._choose_penalty(float(alpha), total)
@@ -104,7 +103,8 @@ class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
         X, columns = (X, np.ones(d)) if is_plain else equalise_columns(X, weights)
         options: dict[str, Any] = {"weights": weights, "intercept": intercept}
         is_smooth = l1 == 0.0 and not self.positive
-        problem = LeastSquares(X, (y - middle) / scale, l2 if is_smooth else 0.0, **options)
+        make = LeastSquares.of_checked if isinstance(X, np.ndarray) else LeastSquares
+        problem = make(X, (y - middle) / scale, l2 if is_smooth else 0.0, **options)
         w0 = np.zeros(problem.dim)
         if start is not None:
             w0 = np.append(columns * start[:d], start[d] - middle)[: problem.dim] / scale
@@ -123,9 +123,9 @@ class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
         """
         d, low = problem.X.shape[1], 0.0 if self.positive else -math.inf
         w0[:d] = np.maximum(w0[:d], low)
-        penalty = Penalty(Separable(l1, l2, low), (d,))
+        psi = np.repeat([[l1], [l2], [low], [math.inf]], d, axis=1)
         tol, most = check.as_float(self.tol), int(self.max_iter)
-        x, gap, passes, success = solve_lasso(problem, penalty, w0, tol, most)
+        x, gap, passes, success = solve_lasso(problem, psi, w0, tol, most)
         return Fit(x, passes, success, gap)
 
     def _set_gaps(self, gaps: list[float]) -> None:
@@ -630,7 +630,8 @@ def check_classes(classes: Array, labels: Array, weights: Array | None) -> None:
     A class without weight would drive its intercept to minus infinity.
     """
     if len(classes) < 2:
-        raise ValueError(f"y holds only one class, {short_repr(classes[0])}: at least 2 are needed")
+        (one,) = classes.tolist()
+        raise ValueError(f"y holds only one class, {short_repr(one)}: at least 2 are needed")
     empty = np.flatnonzero(~(np.bincount(labels, weights) > 0.0))
     if empty.size:
         label = short_repr(classes[empty[0]])

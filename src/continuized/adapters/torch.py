@@ -42,7 +42,6 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 COMMON = ("rng", "nonfinite", "k", "holds_x")  # of the optimizer; kept in every group
 FOREACH_DEVICES = ("cuda", "xpu")  # where the foreach functions are one kernel for many tensors
 BLOCK = 256  # events drawn at once
-METHODS = ("continuized", "sharp")
 LOOK_EVERY = 100  # events, where to look at the gradients would stop the device
 
 
@@ -435,7 +434,7 @@ def check_group(group: dict[str, Any]) -> None:
     lr = read_lr(group["lr"], mu)
     if not isinstance(group["lr"], Tensor):  # which may be changed from outside
         group["lr"] = lr
-    if check.one_of(group["method"], "method", METHODS) == "sharp":
+    if methods.is_sharp(group["method"]):
         methods.SharpContinuized(max(1.0, mu), mu)
         if group["start"] is not None:
             raise ValueError('start= is of method="continuized"; drop it')

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from continuized.app.commands.options import LOSSES
 from continuized.problems.base import Array
 from continuized.support import files
 from continuized.support import validation as check
 
-LOSSES = ("logistic", "softmax", "ridge", "poisson", "huber")
 FORMAT = 3  # 1 had no names; 2 had no intercept, no scaling and two classes at most
 ARRAYS = ("w", "means", "centre", "scale")
 

@@ -16,17 +16,18 @@ from continuized.problems.sources import Data
 
 if TYPE_CHECKING:
     from continuized.network.sharded.parts import Survey
+    from continuized.network.sharded.pool import WorkerPool
     from continuized.network.sharded.problem import Sharded
-    from continuized.network.sharded.shards import Shards
     from continuized.problems.base import Array
 
 
 def open_shards(
     paths: Sequence[Path], count: int | None, ray: str | None, how: dict[str, Any]
-) -> tuple[Shards, Survey]:
+) -> tuple[WorkerPool, Survey]:
     """Start the processes, let them read the files, and see what they have together."""
-    from continuized.network.runtime.ray_options import Ray
-    from continuized.network.sharded.parts import order_files, start_shards, survey
+    from continuized.network.sharded.parts import order_files, start_pool, survey
+    from continuized.network.sharded.pool import close_on_error
+    from continuized.network.workers.ray_options import Ray
 
     transport = "local" if ray is None else Ray(ray or None)
     with advise("a file"), refuse(ValueError, TypeError, RuntimeError):
@@ -34,12 +35,9 @@ def open_shards(
             order_files(_name(pieces), pieces, transport, how)
             for pieces in share_out([str(path) for path in paths], count)
         ]
-        shards = start_shards(parts, transport, None)
-        try:
-            return shards, survey(shards)
-        except BaseException:
-            shards.close()
-            raise
+        pool = start_pool(parts, transport, None)
+        with close_on_error(pool):
+            return pool, survey(pool)
 
 
 def share_out(paths: Sequence[str], count: int | None) -> list[list[tuple[str, int, int]]]:
@@ -71,29 +69,29 @@ def _name(pieces: Sequence[tuple[str, int, int]]) -> str:
     return path if len(pieces) == 1 else f"{path} and {len(pieces) - 1} more"
 
 
-def choose_target(known: Survey, loss: str | None, name: str) -> Target:
+def choose_target(found: Survey, loss: str | None, name: str) -> Target:
     """Choose the loss by the labels of all shards, as `fitting.choose_target` does."""
-    loss, why, classes = choose_loss(known.values, known.rows, known.label, known.words, loss, name)
-    counts = () if classes is None else tuple(known.counts.tolist())
-    return Target(None, loss, why, classes, known.mean, counts)
+    loss, why, classes = choose_loss(found.values, found.rows, found.label, found.words, loss, name)
+    counts = () if classes is None else tuple(found.counts.tolist())
+    return Target(None, loss, why, classes, found.mean, counts)
 
 
 def make_problem(
-    shards: Shards, known: Survey, target: Target, l2: float, intercept: bool, delta: float | None
+    pool: WorkerPool, found: Survey, target: Target, l2: float, intercept: bool, delta: float | None
 ) -> Sharded:
     """Let the processes make their regressions."""
     from continuized.network.sharded.parts import choose_plan
     from continuized.network.sharded.problem import Sharded
 
     with refuse(ValueError, TypeError, RuntimeError):
-        plan = choose_plan(known, target.loss, l2, intercept, delta or 1.0)
-        return Sharded.settle(shards, plan)
+        plan = choose_plan(found, target.loss, l2, intercept, delta or 1.0)
+        return Sharded.from_pool(pool, found, plan)
 
 
-def as_data(known: Survey) -> Data:
+def as_data(found: Survey) -> Data:
     """Return what a model keeps of the files: the names of the columns and of the label."""
     data = Data(None, None)
-    data.names, data.label = known.names, known.label
+    data.names, data.label = found.names, found.label
     return data
 
 

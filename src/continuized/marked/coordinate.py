@@ -26,6 +26,7 @@ from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process.marks import Categorical, Changing, Finite, check_probabilities
 from continuized.process.methods import Continuized
+from continuized.process.parameters import least_composite_start
 from continuized.process.stepper import Progress
 from continuized.support import validation as check
 from continuized.support.display import show_line
@@ -347,11 +348,7 @@ def find_start(S: float, mu: float, start: float | None, least_p: float) -> floa
         ...
     ValueError: start = 2 makes eta larger than 0.25, the least probability, and x could leave ...
     """
-    least = 2.0 / least_p
-    if mu > 0.0:
-        q = math.sqrt(mu) / math.sqrt(S)
-        ratio = q / least_p
-        least = 2.0 / q * math.atanh(ratio) if ratio < 1.0 else math.inf
+    least = least_composite_start(S, mu, least_p)
     if start is None:
         return math.inf if mu > 0.0 else least
     start = check.real(start, "start", minimum=0.0, finite=False, other=("inf", "None"))

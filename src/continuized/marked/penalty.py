@@ -57,7 +57,6 @@ class Penalty:
         for row, constant in zip(self.constants, constants, strict=True):
             row[:] = np.broadcast_to(constant, shape).reshape(size)
         self.l1, self.l2, self.low, self.high = self.constants
-        self.has_bounds = bool(np.isfinite(self.low).any() or np.isfinite(self.high).any())
         self.entries = None
         if self.groups is None:
             self.entries = np.column_stack([self.l1, self.low, self.high])
@@ -131,31 +130,15 @@ class Penalty:
         """Return a bound on F(x) - F*, F = f + psi, where f is half a sum of squares |R|^2 / 2 of
         R = Y - A x, with the l2 of psi in it, and g is its gradient.
 
-        Every c R is a point of the dual, of the value
-        c <R, Y> - c^2 |R|^2 / 2 - psi*(-c g), <R, Y> = 2 f - <x, g>, psi without its l2.  psi* is 0
-        or infinite along unbounded coordinates: c is as large as they allow.
+        Of a block, psi* is 0 where the norm of the slopes is at most its weight, and else infinite:
+        the dual point of `marked.kernels.gap` is scaled so.
         """
-        psi = self.value(x) - 0.5 * float((self.l2 * x * x).sum())
-        product = 2.0 * f - inner(x, g)
-        if self.groups is not None and self.weights is not None:
-            pushes, allowed = np.sqrt(self.groups.sum_blocks(g * g)), self.weights
-        else:
-            # Downwards x is pushed by g > 0, upwards by g < 0.
-            is_free = np.isinf(np.where(g > 0.0, self.low, self.high))
-            pushes, allowed = np.where(is_free, np.abs(g), 0.0), self.l1
-        over = pushes > allowed
-        most = float(np.min(allowed[over] / pushes[over], initial=1.0))
-        best = min(max(product / (2.0 * f), 0.0), most) if f > 0.0 else most
-        duals = [c * product - c * c * f - self._conjugate(-c * g) for c in {best, most}]
-        return f + psi - max(duals)
+        from continuized.marked.kernels import gap
 
-    def _conjugate(self, slopes: Array) -> float:
-        """Return psi*(slopes) where that is finite, psi without its l2."""
-        if self.groups is not None or not self.has_bounds:
-            return 0.0
-        largest = np.full(slopes.size, -np.inf)
-        for end in (self.low, self.high, np.clip(0.0, self.low, self.high)):
-            finite = np.where(np.isfinite(end), end, 0.0)
-            value = slopes * finite - self.l1 * np.abs(finite)
-            largest = np.where(np.isfinite(end), np.maximum(largest, value), largest)
-        return float(largest.sum())
+        if self.groups is None or self.weights is None:
+            return float(gap.find_gap(f, g, x, self.l1, self.low, self.high))
+        product, pushes = 2.0 * f - inner(x, g), np.sqrt(self.groups.sum_blocks(g * g))
+        over = pushes > self.weights
+        most = float(np.min(self.weights[over] / pushes[over], initial=1.0))
+        best = float(gap.find_best_scale(f, product, most))  # type: ignore[no-untyped-call]
+        return f + self.value(x) - (best * product - best * best * f)

@@ -280,29 +280,29 @@ def _check_law(clock: Any, stepper: MarkedStepper) -> None:
             f"an event of the clock has {drawn} marks, but one of {stepper.name} takes {taken}; "
             "give a clock without marks"
         )
-    its, ours = mark_shares(clock), probabilities(stepper.law)
-    if its is None or ours is None:
+    theirs, ours = mark_shares(clock), probabilities(stepper.law)
+    if theirs is None or ours is None:
         return
-    if its.size != ours.size:
+    if theirs.size != ours.size:
         raise ValueError(
-            f"the clock has {its.size} marks, but {stepper.name} has {ours.size} on this problem; "
-            "give a clock of as many marks, or one without"
+            f"the clock has {theirs.size} marks, but {stepper.name} has {ours.size} on this "
+            "problem; give a clock of as many marks, or one without"
         )
     advice = stepper.for_another_law
     if not advice:
-        never = np.flatnonzero((its == 0.0) & (ours > 0.0))
+        never = np.flatnonzero((theirs == 0.0) & (ours > 0.0))
         if never.size:
             raise ValueError(
                 f"mark {never[0]} has probability 0 by the clock, and would never be used; give "
                 "it more, or a clock without marks"
             )
         return
-    wrong = np.flatnonzero(np.abs(its - ours) > SAME_LAW * ours)
+    wrong = np.flatnonzero(np.abs(theirs - ours) > SAME_LAW * ours)
     if wrong.size:
         i = wrong[0]
         raise ValueError(
-            f"mark {i} has probability {its[i]:.6g} by the clock, but the steps of {stepper.name} "
-            f"are made for {ours[i]:.6g}; give {advice}, or a clock without marks"
+            f"mark {i} has probability {theirs[i]:.6g} by the clock, but the steps of "
+            f"{stepper.name} are made for {ours[i]:.6g}; give {advice}, or a clock without marks"
         )
 
 

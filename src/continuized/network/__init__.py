@@ -8,8 +8,9 @@ Names are loaded when first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from continuized.support.lazy import load_lazily
 
 if TYPE_CHECKING:
     from continuized.network.analysis import StalenessWarning as StalenessWarning
@@ -34,42 +35,33 @@ if TYPE_CHECKING:
     from continuized.network.protocol.node_model import NodeModelSpec as NodeModelSpec
     from continuized.network.result import Decentralized as Decentralized
     from continuized.network.result import Outcome as Outcome
-    from continuized.network.runtime.ray_options import Ray as Ray
     from continuized.network.runtime.run import run as run
     from continuized.network.sharded.problem import Sharded as Sharded
     from continuized.network.simulation.replay import replay as replay
     from continuized.network.simulation.simulate import simulate as simulate
+    from continuized.network.workers.ray_options import Ray as Ray
 
-_NAMES = {
-    "analysis": "StalenessWarning delay_limit exchange_share share_limit too_stale",
-    "faults": "Faults",
-    "gossip": "Gossip NoGainWarning",
-    "graphs.graph": "Graph",
-    "graphs.optimal_rates": "Optimised",
-    "optimisation.a2cid2": "A2CiD2",
-    "optimisation.dadao": "DADAO",
-    "optimisation.dual": "Dual",
-    "optimisation.minimize": "minimize",
-    "optimisation.objective": "Objective split",
-    "optimisation.race": "Racer race",
-    "protocol.node_model": "NodeModel NodeModelSpec",
-    "result": "Decentralized Outcome",
-    "runtime.ray_options": "Ray",
-    "runtime.run": "run",
-    "sharded.problem": "Sharded",
-    "simulation.replay": "replay",
-    "simulation.simulate": "simulate",
-}
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f"continuized.network.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'continuized.network' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = load_lazily(
+        __name__,
+        {
+            "analysis": "StalenessWarning delay_limit exchange_share share_limit too_stale",
+            "faults": "Faults",
+            "gossip": "Gossip NoGainWarning",
+            "graphs.graph": "Graph",
+            "graphs.optimal_rates": "Optimised",
+            "optimisation.a2cid2": "A2CiD2",
+            "optimisation.dadao": "DADAO",
+            "optimisation.dual": "Dual",
+            "optimisation.minimize": "minimize",
+            "optimisation.objective": "Objective split",
+            "optimisation.race": "Racer race",
+            "protocol.node_model": "NodeModel NodeModelSpec",
+            "result": "Decentralized Outcome",
+            "workers.ray_options": "Ray",
+            "runtime.run": "run",
+            "sharded.problem": "Sharded",
+            "simulation.replay": "replay",
+            "simulation.simulate": "simulate",
+        },
+    )

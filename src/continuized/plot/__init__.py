@@ -11,8 +11,9 @@ style of the paper.  No window is opened, and pyplot's figures and settings stay
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from continuized.support.lazy import load_lazily
 
 if TYPE_CHECKING:
     from continuized.plot.curves import convergence as convergence
@@ -23,21 +24,12 @@ if TYPE_CHECKING:
     from continuized.plot.paths import animate as animate
     from continuized.plot.paths import path as path
 
-_NAMES = {
-    "curves": "convergence ensemble lyapunov rates",
-    "networks": "network",
-    "paths": "animate path",
-}
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f"continuized.plot.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'continuized.plot' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = load_lazily(
+        __name__,
+        {
+            "curves": "convergence ensemble lyapunov rates",
+            "networks": "network",
+            "paths": "animate path",
+        },
+    )

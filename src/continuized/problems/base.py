@@ -21,17 +21,34 @@ NOT_FINITE: dict[str, Any] = {"over": "ignore", "invalid": "ignore"}
 
 
 class Compiled(NamedTuple):
-    """A problem as Numba sees it: grad(x, out, data), fun(x, data) -> float, and data.
+    """A problem as compiled loops see it.
 
-    `data` is always a tuple of the same types (see `pack`), so that one compiled loop serves every
-    problem of a kind, one of the `QUESTIONS` of `problems.kernels`: loops have its gradient written
-    into them.  Regressions, and a user's own, have no kind: loops call the gradient by a pointer.
+    grad(x, out, size, data) and fun(x, size, data) -> float are given addresses: of vectors of
+    `size` numbers, and of the `table`, which says where the `data` are; fun may be None.  `data` is
+    always a tuple of the same types (see `pack`), so that one compiled loop serves every problem of
+    a kind, one of the `QUESTIONS` of `problems.kernels`: loops have its gradient written into them.
+    Regressions, and a user's own, have no kind: loops call the gradient by its address.
+
+    Both are compiled when they are first asked for: most runs ask for one of them, or for none.
     """
 
-    grad: Any
-    fun: Any
+    compile_grad: Callable[[], Any]
+    compile_fun: Callable[[], Any] | None
     data: tuple[Array, ...]
+    table: Array
     kind: str = ""
+
+    @property
+    def grad(self) -> Any:
+        return self.compile_grad()
+
+    @property
+    def fun(self) -> Any:
+        return None if self.compile_fun is None else self.compile_fun()
+
+    def value(self, x: Array) -> float:
+        """Return f(x)."""
+        return float(self.fun(x.ctypes.data, x.size, self.table.ctypes.data))
 
 
 def pack(
@@ -40,7 +57,7 @@ def pack(
     ints: Array | None = None,
     dtype: Any = np.float64,
 ) -> tuple[Array, ...]:
-    """Return the data of a compiled problem, in only three arrays: each costs 10 ns a call."""
+    """Return the data of a compiled problem, in three arrays: `kernels.make_table` says where."""
     # Writable, though never written to: Numba has other types for read-only arrays.
     return (
         np.require(np.zeros((0, 0)) if matrix is None else matrix, dtype, ("C", "A", "W")),
@@ -230,6 +247,10 @@ class Problem:
         Then no two gradients can contradict these constants, and runs need not compare any.
         """
         return False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out of copies what was compiled: it knows its data by their addresses."""
+        return {**self.__dict__, "_compiled": {}}
 
     def compile(self, dtype: Any = np.float64) -> Compiled | None:
         """Compile the problem for compiled loops; None where the gradient is Python."""

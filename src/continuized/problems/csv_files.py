@@ -93,6 +93,12 @@ def read_csv(source: Source, file: BinaryIO) -> Data:
     if y.size == 0:
         raise source.error("a header, but no rows")
     classes = labels.name_classes(y)
+    if layout.label in (classes or ()) and any(map(_is_number, columns)):
+        raise source.error(
+            "a header with the columns' names is expected, but this line has numbers, and "
+            f"{layout.label!r} is a label of other rows too; add a first line with names",
+            1,
+        )
     data = Data(X.reshape(y.size, len(columns)), None if layout.label is None else y)
     data.names, data.label, data.notes = tuple(columns), layout.label, notes
     data.classes = classes
@@ -191,11 +197,15 @@ def _looks_like_data(names: list[str]) -> bool:
 
     Years are names: whole numbers beside one word, each once.
     """
-    numbers = [name for name in names if NUMBER.fullmatch(name)]
+    numbers = [name for name in names if _is_number(name)]
     if len(numbers) == len(names) and names:
         return True
     strange = len(set(numbers)) < len(numbers) or any("." in number for number in numbers)
     return len(numbers) == len(names) - 1 and strange
+
+
+def _is_number(name: str) -> bool:
+    return bool(NUMBER.fullmatch(name)) or name.casefold() in ("true", "false")
 
 
 def _find_label(source: Source, names: list[str]) -> int | None:
@@ -336,7 +346,7 @@ def _explain_cell(
     return source.error(
         f"column {name!r} must hold numbers, but {shown} stands there",
         line,
-        "turn it into numbers (pandas: get_dummies), or leave it out with drop=",
+        "turn it into numbers (categories: get_dummies of pandas), or leave it out with drop=",
         "text",
     )
 

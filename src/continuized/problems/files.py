@@ -225,10 +225,11 @@ def _explain_entry(
         parse.VALUE: f"the value {shown} is not a finite decimal number",
         parse.QID: f"qid: and a whole number is expected, but {shown} stands there",
     }
-    advice = ""
+    advice = kind = ""
     if wrong == parse.LABEL and line == 1 and b":" not in token:
         advice = "if the file is a table with a header, give its name the suffix .csv"
-    return source.error(find_strange_byte(token) or sentences[wrong], line, advice)
+        kind = "suffix"
+    return source.error(find_strange_byte(token) or sentences[wrong], line, advice, kind)
 
 
 def read_npy(source: Source, file: BinaryIO) -> Data:

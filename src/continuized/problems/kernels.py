@@ -7,14 +7,15 @@ Every problem takes the packed `data` of `problems.base.pack`, (matrix, vector, 
     quadratic   matrix: the eigenvalues and x* as two rows
     dense       matrix: X             vector: the loss, l2, whether there is an intercept,
                                       y, and weights of mean 1
-    csr         matrix: X's entries   vector: the same         ints: X's indptr and indices
+    csr         matrix: X's entries   vector: the same         ints: whether short rows are side by
+                                      side (`problems.sparse_rows`), X's indptr and indices
 
 There are no type hints, because Numba infers the types.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,17 +31,23 @@ from continuized.problems.losses import (
     tail,
 )
 from continuized.problems.quadratic import half_square, linear_slope
+from continuized.problems.sparse_rows import ABREAST, add_sparse, predict_sparse
 from continuized.support import threads
 from continuized.support.jit import (
     HAS_NUMBA,
     UNCOUNTED,
+    array_at,
+    call_gradient,
+    call_value,
     compile_formulas,
+    data_type,
+    find_address,
     gradient_type,
     in_numpy,
     jit,
     jit_uncounted,
-    njit,
     scratch,
+    types,
     uncounted,
     value_type,
 )
@@ -58,38 +65,34 @@ compile_formulas(*quadratic.FORMULAS)
 
 
 @uncounted
-def predict_dense(X, w, start, last, out):
-    """Write <x_i, w> for a block of rows from `start` on; return the row after it.
+def end_block_dense(X, start, last):
+    """Return the row after a block of rows from `start` on."""
+    return min(start + max(min(BLOCK // max(X.shape[1], 1), MOST_ROWS) // 4 * 4, 8), last)
+
+
+@uncounted
+def end_block_sparse(X, start, last):
+    """Do the same for sparse rows, those that are side by side in one block."""
+    indptr, i = X[1], start
+    enough = indptr[start] + BLOCK
+    while i < last and i < start + MOST_ROWS and indptr[i] < enough:
+        i = min(i + ABREAST, last)
+    return i
+
+
+@uncounted
+def predict_dense(X, w, start, stop, out):
+    """Write <x_i, w> for rows start, ..., stop - 1.
 
     One row after the other, so that X is read in the order of its memory: hardware fetches that
     ahead, but not several rows side by side.
     """
     d = X.shape[1]
-    stop = min(start + max(min(BLOCK // max(d, 1), MOST_ROWS) // 4 * 4, 8), last)
     for i in range(start, stop):
         row, total = X[i], w.dtype.type(0.0)
         for j in range(d):
             total += row[j] * w[j]
         out[i - start] = total
-    return stop
-
-
-@uncounted
-def predict_csr(X, w, start, last, out):
-    """Do the same for sparse rows.
-
-    Unsigned, an index is not tested for counting from the end: 1.6 times quicker here, twice in
-    `add_csr`.
-    """
-    values, indptr, indices = X
-    i, enough = start, indptr[start] + BLOCK
-    while i < last and i < start + MOST_ROWS and indptr[i] < enough:
-        total = w.dtype.type(0.0)
-        for p in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
-            total += values[p] * w[np.uintp(indices[p])]
-        out[i - start] = total
-        i += 1
-    return i
 
 
 @uncounted
@@ -109,17 +112,6 @@ def add_dense(X, slopes, start, out):
         for j in range(d):
             out[j] += c0 * row0[j]
         k += 1
-
-
-@uncounted
-def add_csr(X, slopes, start, out):
-    """Do the same for sparse rows."""
-    values, indptr, indices = X
-    real = out.dtype.type
-    for k in range(slopes.size):
-        c, i = real(slopes[k]), start + k
-        for p in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
-            out[np.uintp(indices[p])] += c * values[p]
 
 
 def take_losses(kind, y, weights, bias, slopes, want_value):
@@ -149,7 +141,7 @@ def _mean_in_numpy(X, vector, w, out, first, last, want_value, want_slope):
     y, weights = vector[3 + first : 3 + last], vector[3 + n + first : 3 + n + last]
     d = w.size - int(intercept != 0.0)
     if isinstance(X, tuple):
-        values, indptr, indices = X
+        values, indptr, indices, _ = X
         X = csr_array((values, indices, indptr), shape=(n, d))
     rows = X if (first, last) == (0, n) else X[first:last]
     losses, slopes = losses_in_numpy(kind, rows @ w[:d] + w[d:].sum(), y)
@@ -163,7 +155,7 @@ def _mean_in_numpy(X, vector, w, out, first, last, want_value, want_slope):
     return total
 
 
-def make_mean(predict, add_rows):
+def make_mean(end_block, predict, add_rows):
     """Make the function that takes the mean over rows, dense or sparse."""
 
     @in_numpy(_mean_in_numpy)
@@ -189,7 +181,8 @@ def make_mean(predict, add_rows):
                 out[j] = 0.0
         kept = scratch(MOST_ROWS)
         while start < last:
-            stop = predict(X, w, start, last, kept)
+            stop = end_block(X, start, last)
+            predict(X, w, start, stop, kept)
             slopes = kept[: stop - start]
             some = y[start:], weights[start:], bias, slopes, want_value
             if kind == LOGISTIC:  # said to LLVM, for which one kind is enough to see through
@@ -223,80 +216,123 @@ def count_rows(vector):
     return (vector.size - 3) // 2
 
 
-mean_dense = make_mean(predict_dense, add_dense)
-mean_csr = make_mean(predict_csr, add_csr)
+mean_dense = make_mean(end_block_dense, predict_dense, add_dense)
+mean_csr = make_mean(end_block_sparse, predict_sparse, add_sparse)
 
 
-def quadratic_fun(x, data):
-    matrix, _, _ = data
-    total = 0.0
-    for i in range(x.size):
-        total += half_square(matrix[0, i], x[i] - matrix[1, i])
-    return total
+# The functions of a problem are given addresses, of x, out and the data; `real` is their dtype.
 
 
-def quadratic_grad(x, out, data):
-    matrix, _, _ = data
-    for i in range(x.size):
-        out[i] = linear_slope(matrix[0, i], x[i] - matrix[1, i])
+@uncounted
+def find_data(place, real):
+    """Return the packed data whose table is at this address."""
+    table = array_at(place, (7,), np.int64)
+    return (
+        array_at(table[0], (table[1], table[2]), real),
+        array_at(table[3], (table[4],), real),
+        array_at(table[5], (table[6],), np.int32),
+    )
 
 
-def dense_grad(w, out, data):
-    X, vector, _ = data
-    mean_dense(X, vector, w, out, 0, X.shape[0], False, True)
+def make_table(data: tuple[Array, ...]) -> Array:
+    """Make the table of packed data that `find_data` reads."""
+    return np.array([n for part in data for n in (part.ctypes.data, *part.shape)], np.int64)
 
 
-def dense_fun(w, data):
-    X, vector, _ = data
-    return mean_dense(X, vector, w, w, 0, X.shape[0], True, False)
+def make_quadratic(real):
+    """Make gradient and value of a quadratic."""
+
+    def grad(x, out, size, data):
+        matrix, _, _ = find_data(data, real)
+        point, slopes = array_at(x, (size,), real), array_at(out, (size,), real)
+        for i in range(point.size):
+            slopes[i] = linear_slope(matrix[0, i], point[i] - matrix[1, i])
+
+    def fun(x, size, data):
+        matrix, _, _ = find_data(data, real)
+        point, total = array_at(x, (size,), real), 0.0
+        for i in range(point.size):
+            total += half_square(matrix[0, i], point[i] - matrix[1, i])
+        return total
+
+    return grad, fun
 
 
-def csr_grad(w, out, data):
+def make_dense(real):
+    """Make gradient and value of a mean over dense rows."""
+
+    def grad(x, out, size, data):
+        X, vector, _ = find_data(data, real)
+        w, slopes = array_at(x, (size,), real), array_at(out, (size,), real)
+        mean_dense(X, vector, w, slopes, 0, X.shape[0], False, True)
+
+    def fun(x, size, data):
+        X, vector, _ = find_data(data, real)
+        w = array_at(x, (size,), real)
+        return mean_dense(X, vector, w, w, 0, X.shape[0], True, False)
+
+    return grad, fun
+
+
+@uncounted
+def mean_packed_csr(w, out, data, want_value, want_slope):
     values, vector, ints = data
     n = count_rows(vector)
-    mean_csr((values[0], ints[: n + 1], ints[n + 1 :]), vector, w, out, 0, n, False, True)
+    X = values[0], ints[1 : n + 2], ints[n + 2 :], ints[0] != 0
+    return mean_csr(X, vector, w, out, 0, n, want_value, want_slope)
 
 
-def csr_fun(w, data):
-    values, vector, ints = data
-    n = count_rows(vector)
-    return mean_csr((values[0], ints[: n + 1], ints[n + 1 :]), vector, w, w, 0, n, True, False)
+def make_csr(real):
+    """Make gradient and value of a mean over sparse rows."""
+
+    def grad(x, out, size, data):
+        w, slopes = array_at(x, (size,), real), array_at(out, (size,), real)
+        mean_packed_csr(w, slopes, find_data(data, real), False, True)
+
+    def fun(x, size, data):
+        w = array_at(x, (size,), real)
+        return mean_packed_csr(w, w, find_data(data, real), True, False)
+
+    return grad, fun
 
 
-PROBLEMS = {
-    "quadratic": (quadratic_grad, quadratic_fun),
-    "dense": (dense_grad, dense_fun),
-    "csr": (csr_grad, csr_fun),
-}
+PROBLEMS = {"quadratic": make_quadratic, "dense": make_dense, "csr": make_csr}
 
 
 @cache
-def _compile_functions(kind: str, char: str) -> tuple[Any, Any]:
-    """Compile gradient and value of one of the problems above, for a dtype of this character."""
-    grad, fun = PROBLEMS[kind]
-    types = gradient_type(np.dtype(char)), value_type(np.dtype(char))
-    return jit(grad, types[0], **UNCOUNTED), jit(fun, types[1], **UNCOUNTED)
+def _compile_gradient(kind: str, char: str) -> Any:
+    """Compile the gradient of one of the problems above, for a dtype of this character."""
+    grad, _ = PROBLEMS[kind](np.dtype(char).type)
+    return jit(grad, gradient_type(), **UNCOUNTED)
+
+
+@cache
+def _compile_value(kind: str, char: str) -> Any:
+    """Compile f of one of them."""
+    _, fun = PROBLEMS[kind](np.dtype(char).type)
+    return jit(fun, value_type(), **UNCOUNTED)
 
 
 def compile_problem(kind: str, data: tuple[Array, ...]) -> Compiled | None:
     """Make a problem of one of the kinds above, with these data; None without Numba."""
     if not HAS_NUMBA:
         return None
-    asked = kind if kind in QUESTIONS else ""
-    return Compiled(*_compile_functions(kind, data[0].dtype.char), data, asked)
+    asked, which = kind if kind in QUESTIONS else "", (kind, data[0].dtype.char)
+    functions = partial(_compile_gradient, *which), partial(_compile_value, *which)
+    return Compiled(*functions, data, make_table(data), asked)
 
 
 # How a compiled loop asks a problem.  A sum over the entries of x gives its slope and its value
 # entry by entry, in the loop's own pass over the vectors; others write a gradient into g and return
-# f(x), and are called by a pointer: the same loop serves all of them, and the pass over the rows of
-# a regression, beside which a call is nothing, is not compiled anew for every loop.
+# f(x), and are called by their addresses: the same loop serves all of them, and the pass over the
+# rows of a regression, beside which a call is nothing, is not compiled anew for every loop.
 
 
 class Questions(NamedTuple):
     """The two functions by which a compiled loop asks a problem for its gradient and its value.
 
     slope(c, y, data) and part(c, x, data) where it is entrywise, and otherwise
-    ask(pointer, y, g, data) and value(pointer, x, data).
+    ask(address, y, g, data) and value(address, x, data), `data` being the address of the table.
     """
 
     gradient: Any
@@ -312,20 +348,20 @@ def quadratic_part(c, x, data):
     return half_square(data[0][0, c], x - data[0][1, c])
 
 
-def ask_pointer(pointer, y, g, data):
-    pointer(y, g, data)
+def ask_at(address, y, g, data):
+    call_gradient(address, (y.ctypes.data, g.ctypes.data, y.size, data))
 
 
-def value_by_pointer(pointer, x, data):
-    return pointer(x, data)
+def value_at(address, x, data):
+    return call_value(address, (x.ctypes.data, x.size, data))
 
 
-compile_formulas(quadratic_slope, quadratic_part, ask_pointer, value_by_pointer)
+compile_formulas(quadratic_slope, quadratic_part, ask_at, value_at, **UNCOUNTED)
 
 
-# The loops that are made, by the kind of problem: "" for those that are asked by a pointer.
+# The loops that are made, by the kind of problem: "" for those that are called by their addresses.
 QUESTIONS = {
-    "": Questions(ask_pointer, value_by_pointer),
+    "": Questions(ask_at, value_at),
     "quadratic": Questions(quadratic_slope, quadratic_part, is_entrywise=True),
 }
 
@@ -335,23 +371,49 @@ def questions(kind: str) -> Questions:
     return QUESTIONS[kind]
 
 
+def types_of_questions(kind: str, dtype: Any) -> tuple[Any, Any, Any]:
+    """The types by which a loop takes the gradient, f and the data of a problem of this kind."""
+    address = types.uintp
+    return (types.none, types.none, data_type(dtype)) if kind else (address, address, address)
+
+
+def find_addresses(compiled: Compiled, *, value: bool) -> tuple[Any, Any, Any]:
+    """Return what a loop is given for the gradient, f, if it asks for that, and the data."""
+    if compiled.kind:
+        return None, None, compiled.data
+    fun = find_address(compiled.fun) if value else 0
+    return find_address(compiled.grad), fun, compiled.table.ctypes.data
+
+
 def compile_user(grad: Any, fun: Any, dtype: Any) -> Compiled:
     """Make a problem of the user's own Numba g(x, out) and, if it is compiled, f(x)."""
+    real, data = np.dtype(dtype).type, pack(dtype=dtype)
 
-    def grad_without_data(x, out, data):
-        grad(x, out)
+    def grad_at(x, out, size, data):
+        grad(array_at(x, (size,), real), array_at(out, (size,), real))
 
-    def fun_without_data(x, data):
-        return fun(x)
+    def fun_at(x, size, data):
+        return fun(array_at(x, (size,), real))
 
-    compiled_fun = None
-    if fun is not None:
-        compiled_fun = njit(value_type(dtype), nogil=True)(fun_without_data)
-    compiled_grad = njit(gradient_type(dtype), nogil=True)(grad_without_data)
-    return Compiled(compiled_grad, compiled_fun, pack(dtype=dtype))
+    compiled_grad = jit(grad_at, gradient_type(), cached=False)
+    compile_fun = cache(partial(jit, fun_at, value_type(), cached=False))
+    return Compiled(
+        lambda: compiled_grad, None if fun is None else compile_fun, data, make_table(data)
+    )
 
 
-DENSE_PASS, CSR_PASS = jit_uncounted(mean_dense), jit_uncounted(mean_csr)
+# For Python to call.  Functions of their own, so that `mean` is compiled once for these and for the
+# gradients above.
+
+
+@jit_uncounted
+def sum_dense_rows(X, vector, w, out, first, last, want_value, want_slope):
+    return mean_dense(X, vector, w, out, first, last, want_value, want_slope)
+
+
+@jit_uncounted
+def sum_csr_rows(X, vector, w, out, first, last, want_value, want_slope):
+    return mean_csr(X, vector, w, out, first, last, want_value, want_slope)
 
 
 def pass_over_rows(
@@ -359,12 +421,12 @@ def pass_over_rows(
 ) -> tuple[float, Array]:
     """Return f(w) and its gradient, in float64; they mean nothing if not asked for.
 
-    X is an array or (entries, indptr, indices), the vector that of packed data.  The rows are cut
+    X is an array or a tuple of sparse rows, the vector that of packed data.  The rows are cut
     into as many parts as there are threads, each with a gradient of its own; these are added in
     order, so that the answer does not depend on who ran first.
     """
     is_dense = not isinstance(X, tuple)
-    kernel, n = DENSE_PASS if is_dense else CSR_PASS, (len(vector) - 3) // 2
+    kernel, n = sum_dense_rows if is_dense else sum_csr_rows, (len(vector) - 3) // 2
     if parts == 1:
         out = np.empty(w.size if gradient else 0)
         return kernel(X, vector, w, out, 0, n, value, gradient), out
@@ -372,7 +434,9 @@ def pass_over_rows(
         cuts = [n * part // parts for part in range(parts + 1)]
     else:  # rows of equal numbers of entries, not equal numbers of rows
         shares = [len(X[0]) * part // parts for part in range(1, parts)]
-        cuts = [0, *np.searchsorted(X[1], shares).tolist(), n]
+        inner = np.searchsorted(X[1], shares) // ABREAST * ABREAST  # what is side by side stays so
+        cuts = sorted({0, *inner.tolist(), n})
+        parts = len(cuts) - 1
     gradients = np.empty((parts, w.size if gradient else 0))
 
     def work(part: int) -> float:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from continuized.problems.base import NOT_FINITE, Array, Compiled, Problem, flat, pack
 from continuized.support import validation as check
+from continuized.support.alignment import aligned_zeros
 
 
 def half_square(eigenvalue: Any, distance: Any) -> Any:
@@ -109,8 +110,9 @@ class Quadratic(Problem):
         """Compile the problem for compiled loops."""
         from continuized.problems.kernels import compile_problem
 
-        data = pack(matrix=np.stack([self.eigenvalues, self.x_star]), dtype=dtype)
-        return compile_problem("quadratic", data)
+        matrix = aligned_zeros((2, self.dim), dtype)
+        matrix[:] = self.eigenvalues, self.x_star
+        return compile_problem("quadratic", pack(matrix, dtype=dtype))
 
 
 def paper_convex() -> Quadratic:

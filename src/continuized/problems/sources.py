@@ -52,18 +52,29 @@ class Data(_Pair):
     def _facts(self) -> dict[str, Any]:
         rows, columns = self.X.shape
         facts = {"rows": rows, "columns": columns, "sparse": not isinstance(self.X, np.ndarray)}
-        told = {"names": self.names, "label": self.label, "classes": self.classes}
-        return facts | {name: value for name, value in told.items() if value is not None}
+        more = {"names": self.names, "label": self.label, "classes": self.classes}
+        return facts | {name: value for name, value in more.items() if value is not None}
 
     __repr__ = show_line
     _repr_html_ = show_html
+
+
+def renumber(classes: Sequence[str], own: Sequence[str], y: Array) -> Array:
+    """Turn places in a list of classes of one's own into places in that of all classes.
+
+    >>> renumber(("ant", "bee", "cat"), ("cat", "ant"), np.array([0.0, 1.0])).tolist()
+    [2.0, 0.0]
+    """
+    places = {name: place for place, name in enumerate(classes)}
+    return np.array([float(places[name]) for name in own])[y.astype(np.intp)]
 
 
 class DataError(AdvisedError):
     """A file is not what it should be; the message names the file and, for text, the line.
 
     fact: what is wrong; advice: what to do about it in Python; kind: what it is about, where a
-    command line has advice of its own ("missing", "missing label", "text", "label", "zero").
+    command line has advice of its own ("missing", "missing label", "text", "label", "zero",
+    "suffix").
 
     >>> import pathlib, tempfile
     >>> from continuized.problems import read

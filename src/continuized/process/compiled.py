@@ -10,11 +10,26 @@ import numpy as np
 from continuized.problems.base import Array
 from continuized.process import flow, methods, parameters
 from continuized.process.clock import Events
-from continuized.process.coefficients import CARRY, COEFFICIENTS, Rule
+from continuized.process.coefficients import CARRY, COEFFICIENTS, GAMMA, GAMMA_PRIME, A, B, Rule
 from continuized.process.methods import Method
-from continuized.support.jit import compile_formulas, is_ours, jit, matrix, types, vector
+from continuized.support.elementary import compile_elementary
+from continuized.support.jit import (
+    UNCOUNTED,
+    compile_formulas,
+    is_ours,
+    jit,
+    matrix,
+    scratch,
+    types,
+    vector,
+)
 
-compile_formulas(*parameters.FORMULAS, *flow.FORMULAS, *methods.FORMULAS, exactly=True)
+BLOCK = 64  # events whose coefficients are made at once, each kind in a row of its own
+
+# No denominator is 0, and a test whether one is would keep loops from vector instructions.
+FORMULAS = (*parameters.FORMULAS, *flow.FORMULAS, *methods.FORMULAS)
+compile_elementary()
+compile_formulas(*FORMULAS, error_model="numpy", exactly=True)
 
 
 def runs_compiled(method: Method) -> bool:
@@ -25,22 +40,36 @@ def runs_compiled(method: Method) -> bool:
 
 @cache
 def compile_fill(rule: Rule) -> Any:
-    """Compile a loop over events in which this rule is inlined: a call would cost as much again."""
-    compile_formulas(rule)
+    """Compile a loop over events in which this rule is inlined: a call would cost as much again.
+
+    In rows of their own the coefficients are made by vector instructions, if the rule allows it;
+    those of an event stand side by side where they are used.
+    """
+    compile_formulas(rule, error_model="numpy")
 
     def fill(constants, k, t0, carry, t, dt, out):
         L, mu, start = constants
+        a, b, gammas = scratch(BLOCK), scratch(BLOCK), scratch(BLOCK)
+        gamma_primes, carries = scratch(BLOCK), scratch(BLOCK)
         for r in range(t.shape[0]):
             last, c = t0[r], carry[r]
-            for i in range(t.shape[1]):
-                row = rule(k + 1 + i, last, t[r, i], dt[r, i], c, L, mu, start)
-                out[r, i, 0], out[r, i, 1], out[r, i, 2], out[r, i, 3], out[r, i, 4] = row
-                last, c = t[r, i], row[CARRY]
+            for first in range(0, t.shape[1], BLOCK):
+                times, gaps, rows = t[r, first:], dt[r, first:], out[r, first:]
+                size = min(BLOCK, times.size)
+                for i in range(size):
+                    event = k + 1 + first + i
+                    a[i], b[i], gammas[i], gamma_primes[i], c = rule(
+                        event, last, times[i], gaps[i], c, L, mu, start
+                    )
+                    last, carries[i] = times[i], c
+                for i in range(size):
+                    rows[i, A], rows[i, B], rows[i, GAMMA] = a[i], b[i], gammas[i]
+                    rows[i, GAMMA_PRIME], rows[i, CARRY] = gamma_primes[i], carries[i]
 
     floats, rows = vector(np.float64), matrix(np.float64)
     three, block = types.UniTuple(types.float64, 3), types.Array(types.float64, 3, "C")
     signature = types.void(three, types.int64, floats, floats, rows, rows, block)
-    return jit(fill, signature, cached=is_ours(rule), no_cfunc_wrapper=True)
+    return jit(fill, signature, cached=is_ours(rule), error_model="numpy", **UNCOUNTED)
 
 
 def rows_of_coefficients(

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from continuized.process.parameters import omega, sharp_eta, sharp_eta_prime
+from continuized.support.elementary import expm1
 
 __all__ = [
     "constant_weights",
@@ -42,7 +43,8 @@ def mix(x: Any, z: Any, a: float, b: float) -> tuple[Any, Any]:
     >>> mix(0.0, 1.0, 0.75, 0.25)
     (0.75, 0.75)
     """
-    return x + a * (z - x), z + b * (x - z)
+    apart = z - x
+    return x + a * apart, z - b * apart
 
 
 def weights(
@@ -104,7 +106,7 @@ def equal_weights(rate: float, dt: float) -> tuple[float, float]:
     >>> equal_weights(1.0, math.log(2.0))
     (0.375, 0.375)
     """
-    a = -0.5 * math.expm1(-2.0 * rate * dt)
+    a = -0.5 * expm1(-2.0 * rate * dt)
     return a, a
 
 
@@ -117,7 +119,7 @@ def constant_weights(eta: float, eta_prime: float, dt: float) -> tuple[float, fl
     >>> round(a, 12), round(b, 12)
     (0.333333333333, 0.166666666667)
     """
-    both = -math.expm1(-(eta + eta_prime) * dt) / (eta + eta_prime)
+    both = -expm1(-(eta + eta_prime) * dt) / (eta + eta_prime)
     return eta * both, eta_prime * both
 
 

@@ -230,15 +230,15 @@ def mark_shares(clock: Any) -> Floats | None:
 
     if not isinstance(clock, Merged):
         return probabilities(getattr(clock, "marks", None))
-    its = tuple(clock.clocks)
-    rates = np.array([each.rate for each in its if isinstance(each, Poisson | Unit)])
-    if rates.size < len(its):
+    merged = tuple(clock.clocks)
+    rates = np.array([each.rate for each in merged if isinstance(each, Poisson | Unit)])
+    if rates.size < len(merged):
         return None
     shares: Floats = rates / rates.max()  # whose sum cannot overflow
     shares /= shares.sum()
-    if all(getattr(each, "marks", None) is None for each in its):
+    if all(getattr(each, "marks", None) is None for each in merged):
         return shares
-    laws = [probabilities(getattr(each, "marks", None)) for each in its]
+    laws = [probabilities(getattr(each, "marks", None)) for each in merged]
     known = [p for p in laws if p is not None]
     if len(known) < len(laws):
         return None

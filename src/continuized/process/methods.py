@@ -386,6 +386,12 @@ METHODS: dict[str, Callable[..., Method]] = {
 }
 
 
+def is_sharp(name: Any) -> bool:
+    """Tell whether the name that an optimiser of another library was given is that of
+    SharpContinuized, and not that of Continuized; ValueError for other names."""
+    return check.one_of(name, "method", (Continuized.name, SharpContinuized.name)) == "sharp"
+
+
 class _Constant:
     """A function of t that is the same for all t."""
 
@@ -440,6 +446,12 @@ class CustomContinuized(Method):
         L: Any = self.L  # whatever was given
         if not (isinstance(L, float) and math.isnan(L)):
             check_constants(self.L, self.mu)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all four were given as numbers."""
+        four = self.eta, self.eta_prime, self.gamma, self.gamma_prime
+        return all(isinstance(parameter, _Constant) for parameter in four)
 
     def clock(self, rng: Seed = None) -> clocks.Clock:
         return clocks.Poisson(rng)

@@ -82,10 +82,11 @@ def default_start(mu: float) -> float:
     return math.inf if mu > 0.0 else 0.0
 
 
-def least_composite_start(L: float, mu: float) -> float:
-    """The least start for which eta is at most 1 from the beginning, as f + psi needs it.
+def least_composite_start(L: float, mu: float, most: float = 1.0) -> float:
+    """The least start for which eta is at most this from the beginning, as f + psi needs it.
 
-    2 when mu = 0, otherwise (2/q) artanh q with q = sqrt(mu/L), infinite when mu = L.
+    2 / most when mu = 0, otherwise (2/q) artanh(q / most) with q = sqrt(mu/L), infinite where
+    q >= most.
 
     >>> least_composite_start(1.0, 0.0), least_composite_start(1.0, 1.0)
     (2.0, inf)
@@ -94,8 +95,8 @@ def least_composite_start(L: float, mu: float) -> float:
     """
     q = 2.0 * omega(L, mu)
     if q == 0.0:
-        return 2.0
-    return 2.0 * math.atanh(q) / q if q < 1.0 else math.inf
+        return 2.0 / most
+    return 2.0 * math.atanh(q / most) / q if q < most else math.inf
 
 
 def eta(t: float, L: float, mu: float, start: float, tau: float = 1.0) -> float:

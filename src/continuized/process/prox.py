@@ -99,6 +99,19 @@ def entry_value(x: Any, l1: Any, l2: Any, low: Any, high: Any) -> Any:
     return np.where((x >= low) & (x <= high), entry_penalty(x, l1, l2), np.inf)
 
 
+def nearest_in_simplex(v: Any, total: Any) -> Any:
+    """Return the point x >= 0 with sum x = total that is nearest to v: max(v - c, 0).
+
+    c comes from the largest entries, as many as stay above it.  Less the largest entry of v it is
+    the same; beside large entries, total would be rounded off.  What is below -total then, so is c:
+    it becomes 0, however far below it is.
+    """
+    below = np.maximum(v - v.max(), -total)
+    u = np.sort(below.ravel())[::-1]
+    sums = (np.cumsum(u) - total) / np.arange(1, u.size + 1)
+    return np.maximum(below - sums[np.sum(u > sums) - 1], 0.0)
+
+
 # What rounding leaves of a short step from y, of this size, along a gradient of this slope.
 
 ROUNDED = 16.0  # epsilons of |y|: a shorter step is mostly rounding
@@ -175,6 +188,8 @@ class Separable(ShapedProx):
 
     def value(self, x: Array) -> float:
         with np.errstate(over="ignore"):
+            if np.ndim(self.low) == np.ndim(self.high) == 0 and self.low == -math.inf == -self.high:
+                return float(entry_penalty(x, self.l1, self.l2).sum())  # quicker, without bounds
             # x was rounded to its dtype, and the bounds must be too.
             low, high = (np.asarray(bound, x.dtype) for bound in (self.low, self.high))
             return float(entry_value(x, self.l1, self.l2, low, high).sum())
@@ -332,14 +347,7 @@ class Simplex(Prox):
         object.__setattr__(self, "total", check.real(self.total, "total", above=0.0))
 
     def __call__(self, v: Array, step: float) -> Array:
-        # The projection is max(v - c, 0): c from the largest entries, as many as stay above it.
-        # Less the largest it is the same; beside large entries, total would be rounded off.  What
-        # is below -total then, so is c: it becomes 0, however far below it is.
-        below = np.maximum(v.astype(np.float64) - v.max(), -self.total)
-        u = np.sort(below.ravel())[::-1]
-        sums = (np.cumsum(u) - self.total) / np.arange(1, u.size + 1)
-        c = sums[np.flatnonzero(u > sums)[-1]]
-        return _in_dtype_of(v, np.maximum(below - c, 0.0))
+        return _in_dtype_of(v, nearest_in_simplex(v.astype(np.float64), self.total))
 
     def value(self, x: Array) -> float:
         off = abs(float(x.sum(dtype=np.float64)) - self.total)

@@ -29,7 +29,7 @@ from continuized.support import validation as check
 DEFAULT_TOL = 1e-6
 DEFAULT_MAXITER = 100_000
 DEFAULT_PASSES = 1_000  # of a marked method, over its coordinates or rows
-FEW = 300  # variables: a factorisation takes no time
+EASILY_FACTORED = 300  # variables: a factorisation takes no time
 MOST_KAPPA = 1e4  # of the dual: beyond, it takes hundreds of passes
 REASON_KNOWN_L = 'It is the process with the constants of the problem (method="continuized").'
 PROX_AND_METRIC = "metric= and prox= do not go together: prox is a step in the plain norm"
@@ -72,8 +72,8 @@ def as_problem(fun: Any, jac: Any) -> Problem:
         return Problem(fun, value_and_grad=True)
     if jac is None or jac is False:
         raise ValueError(
-            "the gradient is missing: give jac=, a function of x, or jac=True if fun returns "
-            "(value, gradient)"
+            "the gradient is missing: give jac=, a function of x (of JAX jax.grad(fun), of PyTorch "
+            "torch.func.grad(fun)), or jac=True if fun returns (value, gradient)"
         )
     return Problem(fun, check.function(jac, "jac", "a function of x or True"))
 
@@ -192,7 +192,7 @@ def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any,
         return "continuized", None, REASON_KNOWN_L if problem.L is not None else REASON_UNKNOWN_L
     n, d = problem.row_count, problem.variables
     kind = best_kind(problem)
-    wide = d > FEW and n < d and kind != "diag"
+    wide = d > EASILY_FACTORED and n < d and kind != "diag"
     has_dual = problem.is_here and problem.is_plain and problem.loss in (SQUARED, LOGISTIC)
     if wide and has_dual and _dual_is_well_conditioned(problem):
         # Imported here: no other run of `minimize` needs the marked methods.
@@ -220,11 +220,11 @@ def add_support(
     prox = options.prox
     if not (isinstance(prox, Separable) and np.any(np.asarray(prox.l1) > 0.0)):
         return options, why
-    if not (isinstance(problem, Regression) and problem.classes == 1):
+    if not (isinstance(problem, Regression) and (problem.classes == 1 or problem.is_here)):
         return options, why
     from continuized.solver.sparse_newton import SupportSolver
 
-    return options._replace(support=SupportSolver(problem, prox)), REASON_SUPPORT
+    return options._replace(support=SupportSolver(problem, prox, options.tol)), REASON_SUPPORT
 
 
 def _dual_is_well_conditioned(problem: Any) -> bool:
@@ -291,16 +291,19 @@ def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise
 
 def adaptive_options(
     problem: Problem, L: Any, mu: Any, metric: Any, prox: Any, tol: float | None, record: Any,
-    root: Root, shape: tuple[int, ...], skipping: bool = False,
+    root: Root, shape: tuple[int, ...], skipping: bool = False, learns: bool = False,
 ) -> AdaptiveOptions:  # fmt: skip
-    """Check the options of a run that adapts, and put them together."""
+    """Check the options of a run that adapts, and put them together.
+
+    learns: whether a metric that is made on the way is corrected by the gradients.
+    """
     if record == "path":
         raise ValueError("a path needs constants that do not change; give L=, or record=True")
     step = check_prox(prox, shape)
     named = isinstance(metric, str)
     if metric is not None and step is not None:
         raise ValueError(PROX_AND_METRIC)
-    made = make_factory(metric, problem, root) if named else None
+    made = make_factory(metric, problem, root, learns) if named else None
     if mu is not None and L is None:
         raise ValueError("mu without L: give both, or neither (restarts stand in for mu)")
     method = None if L is None else Continuized(L, 0.0 if mu is None else mu)

@@ -28,6 +28,7 @@ from continuized.problems.base import (
     check_second_start,
     check_start,
 )
+from continuized.process.coefficients import CARRY
 from continuized.process.composite import Composite
 from continuized.process.methods import Method, check_method
 from continuized.process.mirror import make_composite
@@ -43,6 +44,7 @@ from continuized.process.random_streams import (
     seed_sequence,
 )
 from continuized.support import validation as check
+from continuized.support.alignment import aligned_zeros
 from continuized.support.display import show_html, show_line
 from continuized.support.files import check_memory
 from continuized.support.progress import bar
@@ -52,6 +54,7 @@ MOST = 2**63 - 1  # what a count in compiled code holds
 MOST_HOURS = 12.0  # of an ensemble, by a rough estimate
 CHUNK = 128  # runs at once on a thread: a call of the compiled loop takes 0.5 ms to start
 CHUNK_NUMBERS = 2**23  # but no more numbers at once than this (64 MB)
+GROUP_NUMBERS = 2**16  # of runs whose events are taken together: these stay near the core
 BLOCK_SECONDS = 0.1  # a block takes about as long at most: then a run that is over may be left
 
 
@@ -173,7 +176,7 @@ class Task(NamedTuple):
         """Whether compiled loops can take its events."""
         from continuized.process.compiled import runs_compiled
 
-        has_both = self.compiled is not None and self.compiled.fun is not None
+        has_both = self.compiled is not None and self.compiled.compile_fun is not None
         knows_psi = self.composite is None or self.psi is not None
         in_python = isinstance(self.noise, Oracle)  # asked at each event, where it is
         return has_both and knows_psi and not in_python and runs_compiled(self.method)
@@ -402,30 +405,33 @@ def _compile_loop(task: Task) -> Any:
 
     All is compiled here, before the threads start: there it would be once for each of them.
     """
+    from continuized.problems.kernels import find_addresses
     from continuized.process.compiled import compile_fill
     from continuized.solver.kernels.ensemble import compile_flow, compile_steps, compile_times
+    from continuized.support.jit import find_address
 
     if task.compiled is None or not task.is_compiled:
         return None
     compile_fill(task.method.rule)
+    find_addresses(task.compiled, value=True)
     extras = task.noise is not None, task.composite is not None
     loop = task.x0.dtype, task.compiled.kind, *extras
     if task.steps:
+        _ = task.compiled.fun  # for f at the start
         return compile_steps(*loop)
-    return partial(compile_times(*loop), compile_flow(task.method.flow_rule))
+    return partial(compile_times(*loop), find_address(compile_flow(task.method.flow_rule)))
 
 
 def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk:
+    from continuized.problems.kernels import find_addresses
     from continuized.process.compiled import rows_of_coefficients
     from continuized.solver.kernels.ensemble import Asked
 
-    runs, dtype = len(rows.fun), task.x0.dtype
-    states = np.repeat(np.stack([task.x0.ravel(), task.z0.ravel()])[:, np.newaxis], runs, axis=1)
-    dim = states.shape[2]
-    scratch = np.empty(dim, dtype)
+    runs, dim, dtype = len(rows.fun), task.x0.size, task.x0.dtype
+    states, scratch = aligned_zeros((runs, 2, dim), dtype), aligned_zeros((dim,), dtype)
+    states[:, 0], states[:, 1] = task.x0.ravel(), task.z0.ravel()
     assert task.compiled is not None
-    grad, fun, data, kind = task.compiled
-    pointers = (None, None) if kind else (grad, fun)
+    asked = find_addresses(task.compiled, value=True)
     t0, carry, passed = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.int64)
     keys = [TIMES] if task.noise is None else [TIMES, MARKS]
     roots = branches(task.root, range(rows.first, rows.first + runs), keys)
@@ -433,7 +439,7 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
     rngs = [] if task.noise is None else [generator(root, MARKS) for root in roots]
     psi = task.psi
     if task.steps:
-        rows.t[:, 0], rows.fun[:, 0] = 0.0, fun(states[0, 0], data)
+        rows.t[:, 0], rows.fun[:, 0] = 0.0, task.compiled.value(states[0, 0])
         if task.composite is not None:
             rows.fun[:, 0] += task.composite.value(task.x0)
     k, most = 0, max(1, int(BLOCK_SECONDS / (runs * task.seconds)))
@@ -443,17 +449,22 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
         t = dt.copy()
         t[:, 0] += t0
         np.cumsum(t, axis=1, out=t)  # from left to right, as Stream.draw adds
-        coefs = rows_of_coefficients(task.method, k, t0, carry, t, dt)
         noise = None
         if task.noise is not None:
             noise = np.stack([draw_noise(task.noise, rng, n, dim, dtype) for rng in rngs])
-        where: Any = k
         if task.steps:
             rows.t[:, k + 1 : k + 1 + n] = t
-        else:
-            where = Asked(task.method.constants, t0, t, task.times, passed)
-        loop(*pointers, data, psi, states, scratch, coefs, noise, where, rows.fun)
-        k, t0, carry = k + n, t[:, -1].copy(), coefs[:, -1, -1].copy()
+        at_once = max(1, GROUP_NUMBERS // (n * task.numbers))
+        for some in (slice(first, first + at_once) for first in range(0, runs, at_once)):
+            begun = k, t0[some], carry[some]
+            coefs = rows_of_coefficients(task.method, *begun, t[some], dt[some])
+            where: Any = k
+            if not task.steps:
+                where = Asked(task.method.constants, t0[some], t[some], task.times, passed[some])
+            marks = None if noise is None else noise[some]
+            loop(*asked, psi, states[some], scratch, coefs, marks, where, rows.fun[some])
+            carry[some] = coefs[:, -1, CARRY]
+        k, t0 = k + n, t[:, -1].copy()
         if time.perf_counter() - started > BLOCK_SECONDS:
             most = max(1, n // 2)
     return rows

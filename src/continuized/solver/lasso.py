@@ -1,11 +1,16 @@
-"""Least squares with a separable psi, by plain coordinate steps on the Hessian of a working set.
+"""Least squares with a separable psi, by plain coordinate steps on a working set.
 
-On a set of coordinates that is much smaller than the data, f is a quadratic function of a small
-matrix, its Hessian there, and a step along one of them costs a row of it, whatever the number of
-rows of the data.  So: choose a working set, the coordinates that are not at rest and, of the others
-that would move, those of the largest slopes; take steps along them, one after the other, until
-these become small; look at the gradient and the duality gap on all coordinates, and choose again.
-Few columns are all in the set, and then the gradient is known from the steps themselves.
+Choose a working set, the coordinates that are not at rest and, of the others that would move, those
+of the largest slopes; take steps along them, one after the other, until these become small; look at
+the gradient and the duality gap on all coordinates, and choose again.  Few columns are all in the
+set, and then the gradient is known from the steps themselves.
+
+On a set that is much smaller than the data, f is a quadratic function of a small matrix, its
+Hessian there, and a step costs a row of it, whatever the number of rows of the data.  Where many
+steps do not get there, as of columns that are much alike, the minimiser on the face of the
+coordinates that are not at rest is found with this matrix (`_leap`).  On a larger set, and as long
+as the matrix would cost more than it saves, steps go along the columns of the data, with the
+residual kept.
 
 These are the steps of `CoordinateDescent(accelerated=False)`, in turn: where each costs so little,
 momentum has nothing to save.  An intercept is always where f is least in it, given the others.
@@ -13,23 +18,39 @@ momentum has nothing to save.  An intercept is always where f is least in it, gi
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.marked.penalty import Penalty
 from continuized.problems.base import Array
+from continuized.solver.metric import factor
 from continuized.support.threads import inner, interruptible
 
-FEW = 20  # coordinates, all of which are in the working set
-SHARE = 0.2  # of all coordinates may enter it; as many as FEW or as are in it, if that is more
+ALL_CHOSEN = 20  # coordinates, all of which are in the working set
+ROOM = 5.0  # times the root of their number may enter it; as many as are in it, if that is more
 EXACT = 0.01  # of tol: how much a pass over the working set may still gain
+LEAST_EXACT = 1e-14  # what is not had with passes so exact is lost in rounding
+FLAT = 0.3  # of the slope that is asked for: what a pass over the working set may still see
 CANCELLED = 1e-5  # of a column's mean square is its variance: less would lose too many digits
 TRUSTED = 1e-8  # of f at the start: a gap above is known from the steps, whatever their rounding
+# Entries of the Hessian that cost as much as one of a column.
+DENSE_COLUMN, SPARSE_COLUMN = 4.0, 8.0
+SMALL, LARGEST = 1000, 4000  # coordinates of a Hessian that may always be made, or never
+PRODUCT = 0.25  # passes along a column that cost as much as its products with all of them
+FEWEST = 15.0  # passes along columns that are worth a try
+PASSES = 10  # of coordinate steps, and as many as a leap may cost, before it
+MOST_LEAPS = 20  # in a row
+MOST_LEAPING = 3000  # coordinates: a larger system is not solved
+RIDGE = 1e-6  # of the diagonal, added where the Hessian is singular
+
+Evaluate = Callable[[Array], tuple[float, Array]]
 
 
 class Minimum(NamedTuple):
-    """The point that was found, its duality gap, the passes, and whether the gap is at most tol."""
+    """The point that was found, its duality gap, the passes, and whether it is what was asked."""
 
     x: Array
     gap: float
@@ -37,131 +58,330 @@ class Minimum(NamedTuple):
     success: bool
 
 
-def solve_lasso(problem: Any, penalty: Penalty, x: Array, tol: float, most: int) -> Minimum:
-    """Minimise f + psi from x, to a duality gap of tol, in at most so many passes.
+def solve_lasso(
+    problem: Any, constants: Array, x: Array, tol: float, most: int, *,
+    slope: float = 0.0, evaluate: Evaluate | None = None,
+    first: tuple[float, Array] | None = None,
+) -> Minimum:  # fmt: skip
+    """Minimise f + psi from x, in at most so many passes, to a duality gap of tol or to where the
+    least subgradient has at most the norm `slope`.
 
-    problem: least squares.  penalty: of its columns, not of an intercept, and with a dual point for
-    every gradient.
+    problem: least squares.  constants: the rows l1, l2, low and high of psi, of the columns, not of
+    an intercept; each has l1 > 0 or both bounds, so that every gradient has a dual point.
+    evaluate: f and its gradient, the problem's own if left out; first: the two at x, if known.
 
     >>> from continuized.problems import LeastSquares
-    >>> from continuized.process.prox import L1
     >>> p = LeastSquares([[1.0, 0.0], [0.0, 1.0]], [4.0, 0.2])
-    >>> found = solve_lasso(p, Penalty(L1(0.5), (2,)), np.zeros(2), 1e-12, most=10)
-    >>> found.x.tolist(), found.success
+    >>> psi = np.array([[0.5, 0.5], [0.0, 0.0], [-np.inf, -np.inf], [np.inf, np.inf]])
+    >>> found = solve_lasso(p, psi, np.zeros(2), 1e-12, most=10)
+    >>> found.x.round(12).tolist(), found.success
     ([3.0, 0.0], True)
     """
-    from continuized.solver.kernels.coordinate_passes import descend
+    from continuized.marked.kernels.gap import find_gap
+    from continuized.solver.kernels.coordinate_passes import find_slopes
 
-    reduced = _Reduced(problem)
-    w, passes, exact = x[: reduced.columns].copy(), 0, EXACT
-    chosen = np.zeros(0, np.intp)
-    f, g = reduced.evaluate(w)
+    reduced = _Reduced(problem, constants[1], evaluate or problem.value_and_gradient)
+    w, passes, exact = x[: reduced.count].copy(), 0, 1.0
+    psi, slopes = np.ascontiguousarray(constants[[0, 2, 3]]), np.empty(reduced.count)
+    chosen, hessian, columns = np.zeros(0, np.intp), _Hessian(reduced), _Columns(reduced)
+    f, g = reduced.evaluate(w) if first is None else reduced.reduce(*first, w)
     largest = TRUSTED * f
     while True:
-        gap = _find_gap(penalty, f, g, w)
-        if gap <= tol or passes >= most:
-            return Minimum(reduced.complete(w), gap, passes, gap <= tol)
-        new = _choose_new(penalty, w, g, chosen)
+        gap = max(find_gap(f, g, w, *psi), 0.0)
+        square = find_slopes(g, w, psi, slopes)
+        success = gap <= tol or square <= slope * slope
+        if success or passes >= most or exact < LEAST_EXACT:
+            return Minimum(reduced.complete(w), gap, passes, success)
+        new = _choose_new(slopes, chosen)
         if len(new):
             chosen = np.append(chosen, new)
-            work = float(len(problem.y)) * len(chosen) * len(new)
-            interruptible(work, reduced.add_to_hessian, new)
         else:
             exact *= EXACT  # the set is right: what is missing are steps
-        part, slopes = w[chosen], g[chosen]
-        constants = penalty.constants[:, chosen]
-        passes += descend(reduced.H, slopes, part, constants, exact * tol, most - passes)
-        if len(chosen) == w.size and tol > largest:
-            # f is quadratic: between two points it changes by the mean of both slopes.
-            f += 0.5 * inner(g[chosen] + slopes, part - w[chosen])
-            w[chosen], g[chosen] = part, slopes
-        else:
-            w[chosen] = part
-            f, g = reduced.evaluate(w)
+            columns.forget()
+        goal = exact * EXACT * tol, exact * (FLAT * slope) ** 2
+        part, bounds = w[chosen], np.ascontiguousarray(psi[:, chosen])
+        at_once = hessian.count_passes(len(chosen))
+        if at_once > 0.0:
+            limit = math.ceil(min(at_once, most - passes))
+            taken = columns.descend(chosen, w, part, bounds, *goal, limit)
+            passes, hessian.waited = passes + taken, hessian.waited + taken
+        elif hessian.add(chosen, columns):
+            columns.forget()
+            changed = g[chosen]
+            passes += hessian.descend(changed, part, bounds, *goal, most - passes)
+            if len(chosen) == w.size and tol > largest:
+                # f is quadratic: between two points it changes by the mean of both slopes.
+                f += 0.5 * inner(g[chosen] + changed, part - w[chosen])
+                w[chosen], g[chosen] = part, changed
+                continue
+        w[chosen] = part
+        f, g = reduced.evaluate(w)
 
 
 class _Reduced:
-    """f as a function of the coefficients alone, an intercept where it is least."""
+    """f with the l2 of psi, as a function of the coefficients alone: an intercept is where it is
+    least."""
 
-    def __init__(self, problem: Any) -> None:
-        self._problem = problem
-        self.columns = int(problem.X.shape[1])
-        self.H = np.zeros((0, 0))
-        self._parts: list[Any] = []  # the columns of H, centred and weighted
-        self._means = None
+    def __init__(self, problem: Any, l2: Array, evaluate: Evaluate) -> None:
+        self.problem, self.l2, self._evaluate = problem, l2, evaluate
+        self.ridge = l2 + problem.l2  # of f and psi together
+        self.has_l2 = bool(l2.any())
+        self.count = int(problem.X.shape[1])
+        self.means = None
         if problem.intercept:
-            self._means = problem.column_means[: self.columns]
-            self._middle = float(np.average(problem.y, weights=problem.shares))
+            self.means = problem.column_means[: self.count]
+            y, shares = problem.y, problem.shares
+            self._middle = float(y.mean() if shares is None else np.average(y, weights=shares))
 
     def evaluate(self, w: Array) -> tuple[float, Array]:
         """Return f and its gradient."""
-        if self._means is None:
-            f, g = self._problem.value_and_gradient(w)
-            return float(f), np.asarray(g, np.float64)
-        f, g = self._problem.value_and_gradient(self.complete(w))
-        slope = float(g[-1])  # but for rounding 0
-        return float(f) - 0.5 * slope * slope, g[:-1] - slope * self._means
+        return self.reduce(*self._evaluate(self.complete(w)), w)
 
-    def add_to_hessian(self, new: Any) -> None:
-        """Make H, the Hessian of the coordinates so far, that of these as well."""
-        p, old = self._problem, len(self.H)
-        whole = self._find_whole() if len(new) == self.columns else None
-        if whole is not None:
-            self.H = whole
-            return
-        added: Any = p.columns[:, new] if p.is_sparse else np.asarray(p.X[:, new], np.float64)
-        if self._means is not None:  # taken away before, for a mean may hide the rest
-            added = (added.toarray() if p.is_sparse else added) - self._means[new]
-        if p.shares is not None:
-            roots = np.sqrt(p.shares)[:, np.newaxis]
-            added = added.multiply(roots).tocsc() if hasattr(added, "multiply") else added * roots
-        H = np.empty((old + len(new), old + len(new)))
-        H[:old, :old] = self.H
-        first = 0
-        for columns in self._parts:
-            last = first + columns.shape[1]
-            H[old:, first:last] = _dense(added.T @ columns) / len(p.y)
-            H[first:last, old:] = H[old:, first:last].T
-            first = last
-        H[old:, old:] = _dense(added.T @ added) / len(p.y)
-        self._parts.append(added)
-        self.H = H
-
-    def _find_whole(self) -> Array | None:
-        """Return the Hessian of all coordinates, from the data as they are; None where the means of
-        the columns are so large that little would be left of it."""
-        H = self._problem.hessian_block(None)
-        if self._means is None:
-            return np.asarray(H)
-        centred = H[:-1, :-1] - np.outer(self._means, self._means)
-        is_exact = np.all(centred.diagonal() >= CANCELLED * self._means**2)
-        return np.asarray(centred) if is_exact else None
+    def reduce(self, f: float, g: Array, w: Array) -> tuple[float, Array]:
+        """Return the same of the f and the gradient at (w, b), wherever the intercept b is."""
+        g = np.array(g, np.float64)  # the caller's own stays as it is
+        if self.means is not None:
+            slope = float(g[-1])
+            f, g = f - 0.5 * slope * slope, g[:-1] - slope * self.means
+        if self.has_l2:
+            f, g = f + 0.5 * inner(self.l2 * w, w), g + self.l2 * w
+        return float(f), g
 
     def complete(self, w: Array) -> Array:
         """Return w, and the intercept that goes with it."""
-        if self._means is None:
-            return w
-        return np.append(w, self._middle - inner(self._means, w))
+        if self.means is None:
+            return w.copy()
+        return np.append(w, self._middle - inner(self.means, w))
 
 
-def _find_gap(penalty: Penalty, f: float, g: Array, w: Array) -> float:
-    ridge = penalty.l2 * w
-    return max(penalty.find_gap(f + 0.5 * inner(ridge, w), g + ridge, w), 0.0)
+class _Columns:
+    """The columns of the working set, and steps along them, with the residual kept.
+
+    They are scaled by the roots of the weights, so that f is half the sum of squares of the
+    residual.  Dense ones are centred, and copied for that; of sparse ones the means are set apart.
+    """
+
+    def __init__(self, reduced: _Reduced) -> None:
+        self._reduced = reduced
+        self._room = np.zeros((0, len(reduced.problem.y)))  # for dense ones, as rows
+        self._curvatures = np.zeros(0)
+        self._residual: Array | None = None  # where the last steps ended, of dense columns
+
+    def forget(self) -> None:
+        """Compute the residual again, before the next steps: w has changed, or rounding counts."""
+        self._residual = None
+
+    @property
+    def A(self) -> Array:
+        """The dense ones that were gathered, as rows."""
+        return self._room[: len(self._curvatures)]
+
+    @cached_property
+    def _roots(self) -> Array:
+        p, n = self._reduced.problem, len(self._reduced.problem.y)
+        return np.full(n, 1.0 / math.sqrt(n)) if p.shares is None else np.sqrt(p.shares / n)
+
+    def gather(self, chosen: Any) -> None:
+        """Copy the dense columns that are not there yet."""
+        from continuized.solver.kernels.coordinate_passes import gather_columns
+
+        old, count = len(self.A), len(chosen)
+        if count > len(self._room):
+            room = np.empty((min(2 * count, self._reduced.count), len(self._roots)))
+            room[:old] = self.A
+            self._room = room
+        if count > old:
+            new, curvatures = chosen[old:], np.zeros(count - old)
+            means, X = self._find_means(new), self._reduced.problem.X
+            gather_columns(X, new, means, self._roots, self._room[old:count], curvatures)
+            self._curvatures = np.append(self._curvatures, curvatures)
+
+    def _find_means(self, chosen: Any) -> Array:
+        means = self._reduced.means
+        return np.zeros(len(chosen)) if means is None else means[chosen]
+
+    @cached_property
+    def _sparse(self) -> tuple[Any, Array, Array]:
+        """(the columns of X, their entries scaled, the curvatures along all of them)."""
+        by_column, count = self._reduced.problem.columns, self._reduced.count
+        roots = self._roots[by_column.indices]
+        values, means = by_column.data * roots, self._find_means(np.arange(count))
+        places = np.repeat(np.arange(count), np.diff(by_column.indptr))
+        curvatures = np.bincount(places, (values - means[places] * roots) ** 2, minlength=count)
+        rest = 1.0 - np.bincount(places, roots * roots, minlength=count)  # where X is 0
+        return by_column, values, curvatures + means**2 * np.maximum(rest, 0.0)
+
+    def descend(
+        self, chosen: Any, w: Array, part: Array, psi: Array, least: float, flat: float, most: int
+    ) -> int:
+        """Take steps from part, that of w, in place, until a pass changes little; return the
+        passes."""
+        from continuized.solver.kernels.coordinate_passes import descend_on_columns
+
+        reduced, p = self._reduced, self._reduced.problem
+        r = self._residual
+        if r is None:
+            r = self._roots * (p.y - p.predictions(reduced.complete(w), slice(None)))
+        self._residual = None if p.is_sparse else r
+        if p.is_sparse:
+            by_column, values, curvatures = self._sparse
+            firsts, lasts = by_column.indptr[chosen], by_column.indptr[chosen + 1]
+            columns = values, by_column.indices, firsts, lasts
+            means, curvatures = self._find_means(chosen), curvatures[chosen]
+        else:
+            self.gather(chosen)
+            firsts = np.arange(len(chosen), dtype=np.int64) * len(r)
+            columns = self.A.ravel(), np.zeros(0, np.int32), firsts, firsts + len(r)
+            means, curvatures = np.zeros(len(chosen)), self._curvatures
+        ridge = reduced.ridge[chosen]
+        return int(
+            descend_on_columns(
+                columns, means, curvatures + ridge, ridge, r, part, psi, least, flat, most
+            )
+        )
 
 
-def _choose_new(penalty: Penalty, w: Array, g: Array, chosen: Any) -> Any:
+class _Hessian:
+    """The Hessian on the working set, and steps that need nothing else."""
+
+    def __init__(self, reduced: _Reduced) -> None:
+        self._reduced, self._H = reduced, np.zeros((0, 0))
+        self._is_exact = True
+        self.waited = 0  # passes along columns since it was last made
+
+    def count_passes(self, count: int) -> float:
+        """Count the passes along so many columns that are worth a try before this is made: those
+        that cost as much as to make it; all of them, where it would be the dearer one to use.
+        """
+        p, new = self._reduced.problem, count - len(self._H)
+        entries = p.entry_count / max(self._reduced.count, 1)
+        worth = (SPARSE_COLUMN if p.is_sparse else DENSE_COLUMN) * entries
+        most = min(max(worth, SMALL), LARGEST)
+        if count > most or not self._is_exact:
+            return math.inf
+        passes = PRODUCT * new
+        return 0.0 if p.is_sparse or passes < FEWEST else max(passes - self.waited, 0.0)
+
+    def add(self, chosen: Any, columns: _Columns) -> bool:
+        """Make it that of these coordinates, the first of which are those from before; tell whether
+        it could be done without losing too many digits."""
+        old, count, p = len(self._H), len(chosen), self._reduced.problem
+        if old == count:
+            return True
+        H = np.zeros((count, count))
+        H[:old, :old] = self._H
+        work = float(p.entry_count) / max(self._reduced.count, 1) * count * (count - old)
+        interruptible(
+            work, self._add_rows if p.is_sparse else self._add_columns, chosen, H, columns
+        )
+        if self._is_exact:
+            added = np.arange(old, count)
+            H[added, added] += self._reduced.ridge[chosen[old:]]
+            self._H, self.waited = H, 0
+        return self._is_exact
+
+    def _add_columns(self, chosen: Any, H: Array, columns: _Columns) -> None:
+        """Write the products of the new columns with all."""
+        columns.gather(chosen)
+        old, A = len(self._H), columns.A
+        H[old:] = A[old:] @ A.T if old else A @ A.T  # of the same array, BLAS makes one half
+        H[:old, old:] = H[old:, :old].T
+
+    def _add_rows(self, chosen: Any, H: Array, columns: _Columns) -> None:
+        """Do the same for a sparse X, by its rows; their means are taken away from the sums."""
+        from continuized.solver.kernels.coordinate_passes import add_rows_to_hessian
+
+        p, old, n = self._reduced.problem, len(self._H), len(self._reduced.problem.y)
+        place = np.full(self._reduced.count, -1, np.int32)
+        place[chosen] = np.arange(len(chosen))
+        weights = np.full(n, 1.0 / n) if p.shares is None else p.shares / n
+        add_rows_to_hessian(p.X.data, p.X.indptr, p.X.indices, weights, place, old, H)
+        if self._reduced.means is not None:
+            means = self._reduced.means[chosen]
+            H[old:] -= np.outer(means[old:], means)
+            H[:old, old:] = H[old:, :old].T
+            left = H.diagonal()[old:] - CANCELLED * means[old:] ** 2
+            self._is_exact = bool(np.all((left >= 0.0) | (means[old:] == 0.0)))
+
+    def descend(self, g: Array, x: Array, psi: Array, least: float, flat: float, most: int) -> int:
+        """Take steps from x, where the gradient is g, in place, until a pass changes little; return
+        the passes."""
+        from continuized.solver.kernels.coordinate_passes import descend
+
+        H, passes, leaps = self._H, 0, True
+        while passes < most:
+            moving = float(np.count_nonzero(x))
+            at_once = most - passes
+            if leaps and moving <= MOST_LEAPING:
+                at_once = min(at_once, PASSES + int(moving * moving / (3.0 * len(x))))
+            taken = descend(H, g, x, psi, least, flat, at_once)
+            passes += taken
+            if taken < at_once:
+                break
+            for _ in range(MOST_LEAPS if leaps else 0):
+                length = _leap(H, g, x, psi)
+                leaps = length > 0.0
+                if length == 1.0 or not leaps:
+                    break
+        return passes
+
+
+def _leap(H: Array, g: Array, x: Array, psi: Array) -> float:
+    """Go to the minimiser on the face of the coordinates that are not at rest, or towards it until
+    the first of them comes to zero or to a bound, in place; return how far it went, 1 for all the
+    way, 0 where there is none.
+
+    On the face f + psi is quadratic, so that it falls along the whole way.
+    """
+    l1, low, high = psi
+    free = np.flatnonzero((x != 0.0) & (x > low) & (x < high))
+    if not 0 < len(free) <= MOST_LEAPING:
+        return 0.0
+    part, weights = x[free], l1[free]
+    step = solve_definite(H[np.ix_(free, free)], -g[free] - weights * np.sign(part))
+    if step is None:
+        return 0.0
+    ends = np.where(step > 0.0, high[free], low[free])
+    zero = np.clip(0.0, low[free], high[free])
+    ends = np.where((part * step < 0.0) & (weights > 0.0), zero, ends)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lengths = np.where(step != 0.0, (ends - part) / step, math.inf)
+    length = min(1.0, float(lengths.min()))
+    moved = np.where(lengths <= length, ends, part + length * step)
+    g += H[:, free] @ (moved - part)
+    x[free] = moved
+    return length
+
+
+def solve_definite(H: Array, right: Array) -> Array | None:
+    """Solve by Cholesky's factors, of a little more than H where it is singular; None if not even
+    that is definite."""
+    from continuized.solver.kernels.gram import solve_cholesky
+
+    scale = 1.0 / np.sqrt(np.maximum(H.diagonal(), 1e-300))
+    H = H * scale * scale[:, np.newaxis]
+    for ridge in (0.0, RIDGE):
+        H[np.diag_indices(len(H))] += ridge
+        try:
+            lower = interruptible(len(H) ** 3 / 3.0, factor, H)
+        except ValueError:  # not definite
+            continue
+        if lower.diagonal().min() ** 2 > len(H) * math.ulp(1.0):
+            found = (right * scale)[np.newaxis]
+            solve_cholesky(lower, found)
+            return found[0] * scale if np.all(np.isfinite(found)) else None
+    return None
+
+
+def _choose_new(slopes: Array, chosen: Any) -> Any:
     """Return the coordinates that enter the working set: of those that would move, the ones with
     the largest slopes."""
-    if w.size <= FEW:
-        return np.arange(len(chosen), w.size)
-    slope = g + penalty.l2 * w
-    moved = penalty.step(w - slope, np.ones(w.size)) != w
-    moved[chosen] = False
-    new, room = np.flatnonzero(moved), max(FEW, int(SHARE * w.size), len(chosen))
+    if slopes.size <= ALL_CHOSEN:
+        return np.arange(len(chosen), slopes.size)
+    slopes = np.abs(slopes)
+    slopes[chosen] = 0.0
+    new = np.flatnonzero(slopes)
+    room = max(ALL_CHOSEN, int(ROOM * math.sqrt(slopes.size)), len(chosen))
     if len(new) > room:
-        new = new[np.argpartition(np.abs(slope[new]), len(new) - room)[-room:]]
+        new = new[np.argpartition(slopes[new], len(new) - room)[-room:]]
     return new
-
-
-def _dense(A: Any) -> Array:
-    return np.asarray(A.toarray() if hasattr(A, "toarray") else A)

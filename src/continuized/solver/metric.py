@@ -156,13 +156,8 @@ def factor(P: Array) -> Array:
     from continuized.solver.kernels.gram import factor_cholesky
     from continuized.support.jit import HAS_NUMBA
 
-    if not HAS_NUMBA:
-        try:
-            return np.tril(np.linalg.cholesky(P)) + np.triu(P, 1)
-        except np.linalg.LinAlgError as error:
-            raise ValueError(NOT_DEFINITE) from error
     half = np.array(P, dtype=np.float64, order="C")
-    if len(half) <= SMALL_FACTOR:
+    if len(half) <= SMALL_FACTOR or not HAS_NUMBA:
         if not factor_cholesky(half):
             raise ValueError(NOT_DEFINITE)
         return half
@@ -180,10 +175,10 @@ def _find_lapack(name: str) -> Any:
 
     By its address: SciPy's own functions keep the GIL, and no thread would hear Ctrl-C.
     """
-    from numba.extending import get_cython_function_address
+    from continuized.support.jit import find_lapack
 
     routine = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[ctypes.c_void_p] * 4)
-    return routine(get_cython_function_address("scipy.linalg.cython_lapack", name))
+    return routine(find_lapack(name))
 
 
 class LowRank(_Named):
@@ -282,28 +277,36 @@ def multiply_rows(X: Any) -> Array:
 
 
 class Secant(_Named):
-    """A metric that maps the last changes of x to those of the gradient: P s = y for each pair.
+    """A metric corrected by the last changes of x and of the gradient: P s = y for each pair.
 
-    Limited-memory BFGS: from a multiple of diag(entries), one pair (s, y) after the other corrects
-    P^-1 by the least that makes it map y to s and leaves it symmetric and positive definite.  Pairs
-    with <s, y> <= 0 are left out.
+    Limited-memory BFGS: from a multiple of the base, one pair (s, y) after the other corrects P^-1
+    by the least that makes it map y to s and leaves it symmetric and positive definite.  The last
+    pair tells the multiple.  Pairs with <s, y> <= 0 are left out; one at least is given.
 
-    >>> one = Secant(np.array([1.0, 1.0]), [(np.array([1.0, 0.0]), np.array([4.0, 0.0]))])
-    >>> one.solve(np.array([4.0, 8.0])).tolist()
+    >>> pair = np.array([1.0, 0.0]), np.array([4.0, 0.0])
+    >>> Secant(Diagonal([1.0, 1.0]), [pair]).solve(np.array([4.0, 8.0])).tolist()
     [1.0, 2.0]
     """
 
     name = "secant"
 
-    def __init__(self, entries: Array, changes: Sequence[tuple[Array, Array]]) -> None:
-        self._entries, self.size = entries, entries.size
-        self._changes = np.array(changes, np.float64).reshape(len(changes), 2, self.size)
+    def __init__(self, base: Metric, changes: Sequence[tuple[Array, Array]]) -> None:
+        self._base, self._scale = base, 1.0
+        self._changes = np.array(changes, np.float64)
+        self._along = np.einsum("ij,ij->i", self._changes[:, 0], self._changes[:, 1])
+        if self._along[-1] > 0.0:
+            y = self._changes[-1, 1]
+            square = threads.inner(y, base.solve(y))
+            self._scale = float(self._along[-1]) / square if square > 0.0 else 1.0
 
     def solve(self, g: Array) -> Array:
-        from continuized.solver.kernels.gram import solve_secant
+        from continuized.solver.kernels.gram import add_changes, remove_changes
 
         v = np.array(g, np.float64).ravel()
-        solve_secant(self._entries, self._changes, v)
+        shares = remove_changes(self._changes, self._along, v)
+        v = self._base.solve(v)
+        v *= self._scale
+        add_changes(self._changes, self._along, shares, v)
         return v.reshape(g.shape)
 
 

@@ -3,8 +3,11 @@
 With losses of curvature q_i at w, the Hessian is H = sum_i q_i x_i x_i^T / n + l2 I.  A metric is
 made from it or from a random sample of its rows, and made anew at a later point when the steps
 since have cost as much as it did: so at most half of the work is spent on it.  Where rows are fewer
-than columns, it is factored in the space of the rows (`RowSpace`).  A run may also learn its first
-metrics from the gradients (`Secant`).
+than columns, it is factored in the space of the rows (`RowSpace`).
+
+A run may also learn: its metric is corrected at every event by the last changes of the gradient
+(`Secant`).  It begins with the diagonal, and the first Hessian is made when the steps have cost as
+much.  Where the entries of X are few, the Hessian may be nearly diagonal, and every run begins so.
 
 With K classes of probabilities p_i the curvature of row i is a matrix, diag(p_i) - p_i p_i^T = C_i,
 and H = sum_i (x_i x_i^T) x C_i / n + l2 I (x: Kronecker's product) has d K variables.  In the
@@ -17,7 +20,6 @@ a part of what it costs.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +29,7 @@ import numpy as np
 
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SOFTMAX, SQUARED
-from continuized.problems.regression.linear import count_meetings
+from continuized.problems.regression.spectrum import count_pairs
 from continuized.process.random_streams import METRICS, Root, child
 from continuized.solver.metric import (
     NAMES,
@@ -37,7 +39,6 @@ from continuized.solver.metric import (
     LowRank,
     Metric,
     RowSpace,
-    Secant,
     multiply_rows,
 )
 from continuized.support import threads
@@ -48,7 +49,7 @@ from continuized.support.threads import interruptible
 MOST_GRAM = 3000
 SPARSE = 0.1  # of the entries of X are held, at most
 SAMPLE = 10  # rows a variable
-FEW = 200  # variables, of which the Hessian of all rows costs less than the steps that it saves
+FEW_VARIABLES = 200  # the Hessian of all rows costs less than the steps that it saves
 RANK = 200
 MOST_ROWS = 20.0  # steps, for which a run in the space of the rows is cheap
 LEAST_L2 = 1e-9  # of the trace of the Hessian
@@ -57,13 +58,16 @@ BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the da
 SPARSE_SLOWER = 3.0  # an entry of a sparse row, than one of a dense row
 SMALL_WORK = 1e6  # flops, which BLAS does on one thread anyway
 STEP = 1e6  # flops in the time that a step takes besides its gradient
-PART = 0.15  # of the cost of a whole Hessian of several classes, after which it is made
+PART = 0.25  # of the cost of a whole Hessian of several classes, after which it is made
 SLOW = 0.1  # of the fall of f in the metric before: in a good one there is less left
-# Steps for which a metric stays: in coarse ones the momentum needs time; secant ones have to learn.
-LEAST_STEPS = {"gram": 3, "rows": 1, "blocks": 7, "nystrom": 30, "secant": 20}
+# Steps for which a metric stays: in coarse ones the momentum needs time.
+LEAST_STEPS = {"gram": 3, "rows": 1, "blocks": 7, "nystrom": 30}
+FEWEST_STEPS = 4  # that a run takes in a new Hessian to its end
+# Where it is corrected at every event: for how many steps at least the diagonal and what comes
+# after it stay, and how many times as long as it costs.
+FIRST_STEPS, LEARNING_STEPS, LEARNING_LONGER = 12, 4, 2.0
 CHEAP = 2.0  # steps: for so little a whole Hessian is made from all rows
-NEWTON = 6.0  # steps with whole Hessians take a run to its end
-MOST_CHANGES = 10  # that a secant metric remembers
+NEWTON = 6.0  # whole Hessians take a run to its end
 
 
 @dataclass(frozen=True)
@@ -76,31 +80,47 @@ class MetricFactory:
     problem: Any
     kind: str
     root: Root
-    learns: bool = False  # from the gradients first, where that is quicker
+    learns: bool = False  # from the gradients, where a run takes more than a step
+
+    @cached_property
+    def corrects(self) -> bool:
+        """Whether the metric is corrected at every event: not the Hessian of a squared loss."""
+        return self.learns and (self.problem.loss != SQUARED or self._begins_with_diagonal)
 
     @property
     def first_kind(self) -> str:
         """The kind of the first metric of a run."""
-        if self.learns and self.problem.loss != SQUARED and self.kind != "rows":
-            return "secant"
+        return "diag" if self._begins_with_diagonal else self._first_hessian
+
+    @cached_property
+    def _first_hessian(self) -> str:
+        """The kind of the first metric that is not a diagonal."""
         return "blocks" if self.kind == "gram" and self.problem.classes > 1 else self.kind
 
-    @property
-    def patience(self) -> float:
-        """How many steps in a secant metric cost as much as a run with whole Hessians."""
+    @cached_property
+    def _begins_with_diagonal(self) -> bool:
+        """Whether steps in the norm of the diagonal may be all that it takes: not where rows are
+        fewer than columns, for all columns depend on each other then."""
         p = self.problem
-        whole = max(1.0, p.row_count / _sample_size(p, p.dim))
-        return max(LEAST_STEPS["secant"], NEWTON * float(whole) * self.cost["gram"])
+        if self.learns and p.loss != SQUARED:
+            return not _is_wide(p)
+        return (
+            self.kind == "gram"
+            and p.classes == 1
+            and bool(p.density <= SPARSE)
+            and self.cost["gram"] > FIRST_STEPS
+        )
 
     def sharpen(self, at: Array) -> Metric | None:
         """Make the whole Hessian at the end of a run, where it costs little."""
-        is_cheap = self.kind == "gram" and self.cost["gram"] <= CHEAP and _is_whole(self.problem)
+        is_cheap = self.kind == "gram" and self.cost["gram"] <= CHEAP and _sees_all(self.problem)
         return self.build(at, 0, "gram") if is_cheap else None
 
     @property
     def kinds(self) -> set[str]:
         """The kinds that the metrics of a run may have: not the whole Hessian where it is large."""
-        return {self.first_kind} | ({self.kind} if self.problem.dim <= MOST_GRAM else set())
+        is_small = self.kind != "gram" or self.problem.dim <= MOST_GRAM
+        return {self.first_kind, self._first_hessian} | ({self.kind} if is_small else set())
 
     def next_kind(self, kind: str, k: int, fell: float) -> str:
         """Choose the kind of the next metric, after k steps.
@@ -108,33 +128,59 @@ class MetricFactory:
         f fell in this metric by `fell` times what it did in the one before: where that does not
         become small with blocks, the whole Hessian is worth its cost, if memory has room for it.
         """
-        if kind == "secant":
-            is_due = k >= self.patience and self.kind in self.kinds
-        else:
-            is_due = fell > SLOW and k >= self.steps["gram"] and self.kind in self.kinds
+        if kind == "diag":
+            return self._first_hessian
+        is_due = fell > SLOW and k >= self._whole_after and self.kind in self.kinds
         return self.kind if is_due else kind
+
+    @property
+    def _whole_after(self) -> float:
+        """After how many steps the whole Hessian of several classes may be made."""
+        return max(LEAST_STEPS["gram"], PART * self.cost["gram"])
 
     @cached_property
     def steps(self) -> dict[str, float]:
-        """After how many steps a metric of a kind is made anew: they cost as much, or a part."""
+        """After how many steps a metric of a kind is made anew: they cost as much."""
         p = self.problem
+        least: dict[str, float] = dict(LEAST_STEPS)
+        longer = LEARNING_LONGER if self.corrects else 1.0
+        if self.corrects:
+            least = dict.fromkeys(least, LEARNING_STEPS)
+        elif _is_whole(p):
+            least["gram"] = 1
+        steps = {kind: max(some, longer * self.cost[kind]) for kind, some in least.items()}
         if p.loss == SQUARED:
-            return dict.fromkeys(NAMES, math.inf)  # it would be the same again
-        cost = {**self.cost, "gram": self.cost["gram"] * (PART if p.classes > 1 else 1.0)}
-        least = {**LEAST_STEPS, "gram": 1 if _is_whole(p) else LEAST_STEPS["gram"]}
-        steps = {kind: max(least[kind], each) for kind, each in cost.items()}
-        return {**steps, "diag": math.inf, "secant": 1.0}
+            steps = dict.fromkeys(NAMES, math.inf)  # it would be the same again
+        elif p.classes > 1 and not self.corrects:
+            steps["gram"] = self._whole_after
+        # A sketch is no better than what is learnt in so many steps.
+        leaves = self._begins_with_diagonal and self._first_hessian not in ("diag", "nystrom")
+        first = max(FIRST_STEPS, self._cost_after("diag")) if leaves else math.inf
+        return {**steps, "diag": first}
+
+    def _cost_after(self, kind: str) -> float:
+        """How many steps the metric after one of this kind costs."""
+        if kind == "diag":
+            return self.cost.get(self._first_hessian, math.inf) + self.cost["products"]
+        return self.cost[kind]
+
+    def renewal_cost(self, kind: str) -> float:
+        """How many steps a metric after one of this kind costs, with the steps in it."""
+        return FEWEST_STEPS + self._cost_after(kind)
 
     @cached_property
     def cost(self) -> dict[str, float]:
-        """How many steps cost as much as making a metric of a kind."""
-        p = self.problem
+        """How many steps cost as much as making a metric of a kind; "products": what those in the
+        space of the rows have in common."""
+        p, n, in_rows = self.problem, float(self.problem.row_count), _fits_rows(self.problem)
         gradient = 4.0 * p.entry_count * p.classes * (SPARSE_SLOWER if p.is_sparse else 1.0)
+        rows = _inverse_work(n)
         work = {
             "gram": self._gram_work(p.dim),
-            "blocks": self._gram_work(p.variables) * p.classes,
+            "blocks": (rows if in_rows else self._gram_work(p.variables)) * p.classes,
             "nystrom": self._sketch_work(),
-            "rows": float(p.row_count) ** 3 / 3.0 / BLAS_QUICKER,
+            "rows": rows,
+            "products": n * p.entry_count / BLAS_QUICKER if in_rows else 0.0,
         }
         return {kind: each / (gradient + STEP) for kind, each in work.items()}
 
@@ -144,12 +190,12 @@ class MetricFactory:
         return multiply_rows(self.problem.X)
 
     def _gram_work(self, size: int) -> float:
-        """The work for a Gram matrix of so many variables, and its inverse."""
-        p, inverse = self.problem, 2.0 * float(size) ** 3 / BLAS_QUICKER
+        """The work for a Gram matrix of so many variables, and its factor."""
+        p, inverse = self.problem, _inverse_work(float(size))
         m = _sample_size(p, size)
         if p.is_sparse:
-            meetings = p.meetings * (size / p.variables) ** 2
-            return float(meetings * m / p.row_count + inverse)
+            pairs = p.entry_pairs * (size / p.variables) ** 2
+            return float(pairs * m / p.row_count + inverse)
         return float(m * float(size) ** 2 / BLAS_QUICKER + inverse)
 
     def _sketch_work(self) -> float:
@@ -157,21 +203,17 @@ class MetricFactory:
         small = min(m, float(self.problem.dim))
         return float((m * self.problem.dim * small + 10.0 * small**3) / BLAS_QUICKER)
 
-    def build(
-        self, w: Array, number: int, kind: str, changes: Sequence[tuple[Array, Array]] = ()
-    ) -> Metric:
-        """The metric for steps from w.  Each of a run, by its number, has a sample of its own;
-        a secant one is made of the last changes of x and of its gradient."""
-        if kind == "secant":
-            scales = np.maximum(self.problem.column_scales, _least(self.problem))
-            return Secant(np.repeat(scales, self.problem.classes), changes)
+    def build(self, w: Array, number: int, kind: str) -> Metric:
+        """The metric for steps from w.  Each of a run, by its number, has a sample of its own."""
         p, work = self.problem, 0.0
-        if kind in ("gram", "blocks"):
-            work = p.classes * self._gram_work(p.dim if kind == "gram" else p.variables)
+        if kind == "rows" or (kind == "blocks" and _fits_rows(p)):
+            work = float(p.row_count) ** 2 * (p.variables + p.classes * p.row_count)
+        elif kind == "gram":
+            work = self._gram_work(p.dim)
+        elif kind == "blocks":
+            work = p.classes * self._gram_work(p.variables)
         elif kind == "nystrom":
             work = self._sketch_work()
-        elif kind == "rows":
-            work = float(p.row_count) ** 2 * (p.dim + p.row_count)
         return interruptible(work, self._build, w, number, kind, work)
 
     def _build(self, w: Array, number: int, kind: str, work: float) -> Metric:
@@ -189,8 +231,9 @@ class MetricFactory:
             rng = np.random.default_rng(child(self.root, METRICS, number))
             if kind == "gram":
                 return Dense.of(gram(p, w, rng))
-            make = {"blocks": blocks, "nystrom": nystrom}[kind]
-            return make(p, w, rng)
+            if kind == "blocks":
+                return blocks(p, w, rng, self.row_products if _fits_rows(p) else None)
+            return nystrom(p, w, rng)
 
 
 def make_factory(kind: Any, problem: Problem, root: Root, learns: bool = False) -> MetricFactory:
@@ -228,7 +271,7 @@ def best_kind(problem: Any) -> str:
 
     Few columns of sparse rows meet in a row: their Hessian is nearly diagonal.
     """
-    if _is_wide(problem):
+    if problem.classes == 1 and _is_wide(problem):
         return "rows"
     if problem.dim <= MOST_GRAM:
         return "gram"
@@ -245,8 +288,9 @@ def _sample_size(p: Any, size: int) -> int:
     """
     n, some = int(p.row_count), SAMPLE * int(size)
     dense = n * float(size) ** 2 / BLAS_QUICKER
-    cheap = dense <= CHEAP * (4.0 * p.entry_count + STEP) or (p.loss == SQUARED and size <= FEW)
-    if (cheap and not p.is_sparse) or (p.is_sparse and p.meetings <= 100.0 * p.entry_count):
+    is_small = p.loss == SQUARED and size <= FEW_VARIABLES
+    cheap = is_small or dense <= CHEAP * (4.0 * p.entry_count + STEP)
+    if (cheap and not p.is_sparse) or (p.is_sparse and p.entry_pairs <= 100.0 * p.entry_count):
         return n
     return min(n, some)
 
@@ -281,22 +325,36 @@ def _unseen(p: Any) -> Array:
     return np.where(_penalty(p) > 0.0, 0.0, p.column_scales)
 
 
+def _inverse_work(size: float) -> float:
+    """The work for a factor of a matrix of so many variables: LAPACK's are slower than products."""
+    return 0.5 * size**3 / BLAS_QUICKER
+
+
+def _fits_rows(p: Any) -> bool:
+    """Tell whether the space of the rows is the smaller one, and the penalty large enough to divide
+    by: what is lost in the difference of `RowSpace` is eps times the Hessian over it."""
+    is_small = p.is_here and p.row_count < p.variables and p.row_count <= MOST_GRAM
+    return is_small and bool(p.l2 > LEAST_L2 * float(p.column_scales.sum()))
+
+
 def _is_wide(p: Any) -> bool:
-    """Tell whether the space of the rows is the smaller one, and cheap, and the penalty large
-    enough to divide by: what is lost in the difference of `RowSpace` is eps times the Hessian over
-    it."""
-    n = float(p.row_count)
-    if not p.is_here or p.loss == SOFTMAX or n >= p.dim or n > MOST_GRAM:
+    """Tell whether the space of the rows is the smaller one, and cheap."""
+    if not _fits_rows(p):
         return False
-    work = (n * n * p.dim + NEWTON * n**3 / 3.0) / BLAS_QUICKER
-    is_cheap = p.loss == SQUARED or work <= MOST_ROWS * (4.0 * p.entry_count + STEP)
-    return is_cheap and bool(p.l2 > LEAST_L2 * float(p.column_scales.sum()))
+    n = float(p.row_count)
+    work = (n * n * p.variables + NEWTON * p.classes * n**3 / 3.0) / BLAS_QUICKER
+    is_cheap = work <= MOST_ROWS * (4.0 * p.entry_count * p.classes + STEP)
+    return bool(p.loss == SQUARED or is_cheap)
+
+
+def _sees_all(p: Any) -> bool:
+    """Tell whether a whole Hessian is made from all rows."""
+    return bool(_sample_size(p, p.dim) == p.row_count)
 
 
 def _is_whole(p: Any) -> bool:
     """Tell whether a dense Hessian of one output is made from all rows."""
-    is_single = p.loss != SOFTMAX and not p.is_sparse
-    return is_single and bool(_sample_size(p, p.dim) == p.row_count)
+    return p.loss != SOFTMAX and not p.is_sparse and _sees_all(p)
 
 
 def _add_floor(p: Any, P: Array) -> Array:
@@ -339,14 +397,21 @@ def _add_diagonals(P: Array, classes: int) -> Array:
     return P
 
 
-def blocks(p: Any, w: Array, rng: np.random.Generator) -> Metric:
-    """The blocks of the Hessian along the directions in which the mean of the C_i is diagonal."""
-    m = _sample_size(p, p.variables)
+def blocks(p: Any, w: Array, rng: np.random.Generator, products: Array | None = None) -> Metric:
+    """The blocks of the Hessian along the directions in which the mean of the C_i is diagonal; with
+    X X^T, in the space of the rows."""
+    m = p.row_count if products is not None else _sample_size(p, p.variables)
     index = _sample(p, m, rng)
     mean = p.sum_over_rows(sum_class_curvatures, w, index=index) / m
     # Shifted, the last is (1, ..., 1), along which every C_i is zero.
     directions = np.linalg.eigh(mean + 1.0 / p.classes)[1]
-    diagonal, metrics = _penalty(p) + _floor(p), []
+    diagonal = _penalty(p) + _floor(p)
+    metrics: list[Metric] = []
+    if products is not None:
+        for slopes in _slopes_along(p.curvatures(w, index), directions).T:
+            roots = np.sqrt((slopes if p.shares is None else slopes * p.shares) / m)
+            metrics.append(RowSpace(p.X, roots, p.l2, p.intercept, products))
+        return Blocks(directions, [*metrics, Diagonal(diagonal + _unseen(p))])
     for P in p.sum_over_rows(sum_blocks, w, directions, m, index=index):
         P[np.diag_indices(len(P))] += diagonal
         metrics.append(Dense.of(P))
@@ -363,8 +428,14 @@ def sum_blocks(p: Any, index: Any, w: Array, directions: Array, m: int) -> Array
     """The part of these rows in the mean of <u_k, C_i u_k> s_i s_i^T over m rows, for all
     directions u_k but the last."""
     rows, q = p.sample_curvatures(w, index)
-    slopes = np.maximum(q @ directions**2 - (q @ directions) ** 2, 0.0)
-    return np.stack([_gram(rows, np.sqrt(each / m)[:, None]) for each in slopes.T[:-1]])
+    slopes = _slopes_along(q, directions)
+    return np.stack([_gram(rows, np.sqrt(each / m)[:, None]) for each in slopes.T])
+
+
+def _slopes_along(q: Array, directions: Array) -> Array:
+    """Return <u_k, C_i u_k> for rows i of probabilities q_i and all directions u_k but the last."""
+    u = directions[:, :-1]
+    return np.asarray(np.maximum(q @ u**2 - (q @ u) ** 2, 0.0))
 
 
 def _outer(rows: Any, factors: Array) -> Any:
@@ -406,7 +477,7 @@ def _sparse_gram(X: Any) -> Array:
     from continuized.solver.kernels.gram import add_sparse_gram
 
     n, d = X.shape
-    parts = threads.count() if count_meetings(X) > 10.0 * d * d else 1
+    parts = threads.count() if count_pairs(np.diff(X.indptr)) > 10.0 * d * d else 1
     cuts = [n * part // parts for part in range(parts + 1)]
     sums = np.zeros((parts, d, d))
     data = X.data.astype(np.float64, copy=False)

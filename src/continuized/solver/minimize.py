@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
-from continuized.marked.stepper import Marked, MarkedStepper, clock_with_marks
 from continuized.problems.base import Array, Problem, check_second_start, check_start
 from continuized.process import clock as clocks
 from continuized.process.marks import events_of
@@ -21,11 +20,13 @@ from continuized.solver import dispatch
 from continuized.solver.loop import Loop
 from continuized.solver.result import Result
 from continuized.solver.steppers.adaptive import AdaptiveStepper
-from continuized.solver.steppers.fixed import ArrayStepper, FixedStepper
 from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.checkpoints.state import fingerprint_parts
 from continuized.support.progress import bar
+
+if TYPE_CHECKING:
+    from continuized.marked.stepper import Marked, MarkedStepper
 
 
 def minimize(
@@ -78,7 +79,8 @@ def minimize(
         "sharp" is `cz.SharpContinuized`, for mu > 0.
         Marked methods (CoordinateDescent, DualCoordinate, StochasticLeastSquares, Kaczmarz)
         find their own constants, and say them in `r.constants`.  "auto" chooses by shape,
-        sparsity and conditioning, and says why in `r.message`.
+        sparsity and conditioning, and says why in `r.message`; a metric that it chooses is
+        corrected at every event by the last changes of the gradient, as in limited-memory BFGS.
     metric : None, "auto", "gram", "rows", "blocks", "nystrom", "diag", an array, or an object
         Take the whole process in the norm of a positive definite P: for a regression, made
         from its curvature (the Hessian or a sample of its rows; the same in the space of the rows,
@@ -170,6 +172,7 @@ def minimize(
         problem = arrays.ArrayProblem(problem, x0)
         start = problem.start
     why, is_chosen = "", isinstance(method, str) and method == "auto"
+    learns = is_chosen and metric is None
     if is_chosen:
         asked = any(option is not None for option in (L, mu, prox, mirror, noise, z0))
         method, metric, why = dispatch.choose_method(problem, metric, asked or record == "path")
@@ -201,13 +204,15 @@ def minimize(
     check.flag(progress, "progress")
     stepper: Stepper
     if adapts:
-        rest = (limits.tol, record, root, start.shape, skipping)
+        rest = (limits.tol, record, root, start.shape, skipping, learns)
         options = dispatch.adaptive_options(problem, L, mu, metric, prox, *rest)
         if is_chosen and path is None:
             options, why = dispatch.add_support(problem, options, why)
         stepper = AdaptiveStepper(problem, start, options)
         ticking = clocks.Poisson(root) if clock is None else clock
     elif is_marked:
+        from continuized.marked.stepper import clock_with_marks
+
         dispatch.check_marked(chosen, L, mu, noise, record, nonfinite)
         marked: MarkedStepper = chosen.prepare(problem, start)
         stepper, law = marked, marked.law
@@ -215,6 +220,9 @@ def minimize(
         marked.configure(start, limits.tol, bool(record))
         ticking = clock_with_marks(clock, marked, root)
     else:
+        # Imported here, for it brings Numba with it.
+        from continuized.solver.steppers.fixed import ArrayStepper, FixedStepper
+
         how: Any = {"record": record, "every_event": called is not None, "skipping": skipping}
         how["timed"] = progress or path is not None
         if isinstance(problem, arrays.ArrayProblem):

@@ -12,54 +12,63 @@ time only.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from continuized.marked.penalty import Penalty
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.problems.regression.linear import Linear
 from continuized.process.prox import Separable, clip
 from continuized.solver.array_api import inner, norm
-from continuized.solver.lasso import solve_lasso
-from continuized.solver.metric import factor
+from continuized.solver.lasso import solve_definite, solve_lasso
 from continuized.solver.metric_factory import BLAS_QUICKER, SPARSE_SLOWER, STEP
 from continuized.solver.steppers.evaluations import Evaluation, Evaluator
-from continuized.support.threads import interruptible
 
 MOST_FREE = 3000  # entries that move at once: a larger system is not solved
 LEAST_NEW = 50  # of them may leave zero; as many as are not zero, if that is more
 MOST_STEPS = 100  # of Newton in one try
 LENGTHS = (1.0, 0.5, 0.25, 0.125)  # of a step, until f + psi falls
-MOST_PASSES = 30  # of coordinate steps, before Newton's
+MOST_PASSES = 1000  # of coordinate steps, before Newton's
 ENOUGH = 1e-10  # of f + psi: the duality gap that is left to Newton's steps
 LEAST_EVENTS = 8  # between two tries
 ROUNDING = 4.0 * math.ulp(1.0)  # of f + psi: a smaller fall is not seen
-RIDGE = 1e-6  # of the diagonal, added where the Hessian is singular
 
 
 class SupportSolver:
-    """Newton's steps on the support, for a regression of one output and a separable prox.
+    """Newton's steps on the support, for a regression and a separable prox.
 
     Of a squared loss, coordinate steps find most of the support first (`solve_lasso`).
     """
 
-    def __init__(self, problem: Any, prox: Separable) -> None:
-        self._problem, self._prox = problem, prox
-        self._constants = np.stack([np.broadcast_to(c, problem.dim) for c in prox.constants])
-        self._penalty = _find_penalty(problem, prox)
-        self._sizes = np.sqrt(np.maximum(problem.column_scales, 1e-300))
+    def __init__(self, problem: Any, prox: Separable, tol: float | None = None) -> None:
+        self._problem, self._prox, self._tol = problem, prox, tol or 0.0
+        self._constants = np.empty((4, problem.dim))
+        each = problem.variables, problem.classes
+        for row, constant in zip(self._constants, prox.constants, strict=True):
+            is_whole = np.size(constant) in (1, problem.dim)
+            row[:] = np.ravel(constant if is_whole else np.broadcast_to(constant, each))
+        self._takes_coordinate_steps = _are_coordinate_steps_certain(problem, self._constants)
         self._seen: Any = np.zeros(0, np.intp)  # the variables of the Hessian that is kept
         self._hessian = np.zeros((0, 0))
         self._leaving = 0  # entries that leave zero in the last step that was tried
         self.wait = 0.0  # events until the next try
 
+    @cached_property
+    def _sizes(self) -> Array:
+        """The roots of the curvatures along the coordinates."""
+        scales = np.repeat(self._problem.column_scales, self._problem.classes)
+        sizes: Array = np.sqrt(np.maximum(scales, 1e-300))
+        return sizes
+
     def improve(self, evaluator: Evaluator, at: Evaluation) -> Evaluation | None:
         """Go to where f + psi is smaller, and evaluate f there; None where no step goes there."""
-        found = self._descend(evaluator, at)
+        found, is_done = self._descend(evaluator, at)
         at = at if found is None else found
-        for _ in range(MOST_STEPS):
+        for _ in range(0 if is_done else MOST_STEPS):
+            if self._find_slope(at) <= self._tol:
+                break
             trial = self._try(evaluator, at, LEAST_NEW)
             if trial is None and self._leaving:  # zero, in vain: the others go alone
                 trial = self._try(evaluator, at, 0)
@@ -69,16 +78,37 @@ class SupportSolver:
         self.wait = self._find_wait(at.y)
         return found
 
-    def _descend(self, evaluator: Evaluator, at: Evaluation) -> Evaluation | None:
-        """Go along the coordinates, in turn, if f + psi falls so."""
-        if self._penalty is None:
-            return None
-        value = at.f + self._prox.value(at.y)
-        tol, most = ENOUGH * abs(value), MOST_PASSES
-        found = solve_lasso(self._problem, self._penalty, at.y.astype(np.float64), tol, most)
-        self._penalty = None  # once is enough
-        trial = evaluator.evaluate(found.x.astype(at.y.dtype, copy=False))
-        return trial if trial.f + self._prox.value(trial.y) < value else None
+    def _find_slope(self, at: Evaluation) -> float:
+        """Return the norm of the least subgradient of f + psi."""
+        from continuized.solver.kernels.coordinate_passes import find_slopes
+
+        y, (_, l2, _, _) = at.y.ravel().astype(np.float64), self._constants
+        psi, slopes = self._constants[[0, 2, 3]], np.empty(y.size)
+        return math.sqrt(find_slopes(at.g.ravel() + l2 * y, y, psi, slopes))
+
+    def _descend(self, evaluator: Evaluator, at: Evaluation) -> tuple[Evaluation | None, bool]:
+        """Go along the coordinates, in turn, if f + psi falls so; tell whether all is done."""
+        if not self._takes_coordinate_steps:
+            return None, False
+        self._takes_coordinate_steps = False  # once is enough
+        value, last = at.f + self._prox.value(at.y), [at]
+
+        def evaluate(x: Array) -> tuple[float, Array]:
+            last[0] = evaluator.evaluate(x.astype(at.y.dtype, copy=False).reshape(at.y.shape))
+            return last[0].f, last[0].g.ravel()
+
+        # Without tol, the rest is left to Newton's steps.
+        gap = 0.0 if self._tol > 0.0 else ENOUGH * abs(value)
+        psi = self._constants[:, : self._problem.X.shape[1]]
+        found = solve_lasso(
+            self._problem, psi, at.y.ravel().astype(np.float64), gap, MOST_PASSES,
+            slope=self._tol, evaluate=evaluate, first=(at.f, at.g.ravel()),
+        )  # fmt: skip
+        if not np.array_equal(last[0].y.ravel(), found.x):  # where the intercept alone has moved
+            evaluate(found.x)
+        trial = last[0]
+        falls = trial.f + self._prox.value(trial.y) < value
+        return trial if falls else None, found.success and self._tol > 0.0
 
     def _try(self, evaluator: Evaluator, at: Evaluation, most: int) -> Evaluation | None:
         """Take one step of Newton in which at most so many entries leave zero, if f + psi falls.
@@ -89,7 +119,7 @@ class SupportSolver:
         if not 0 < len(free) <= MOST_FREE:
             return None
         H = self._find_hessian(at.y, free)
-        direction = _solve(H + np.diag(self._constants[1][free]), -slopes)
+        direction = solve_definite(H + np.diag(self._constants[1][free]), -slopes)
         value = at.f + self._prox.value(at.y)
         if direction is None:
             return None
@@ -97,7 +127,8 @@ class SupportSolver:
             return self._search(evaluator, at, free, signs, direction, value)
         y = self._move(at.y, free, signs, direction)
         trial = evaluator.evaluate(y)
-        left = trial.g[free] + self._constants[0][free] * signs + self._constants[1][free] * y[free]
+        l1, l2 = self._constants[:2, free]
+        left = trial.g.ravel()[free] + l1 * signs + l2 * y.ravel()[free]
         return trial if norm(left) < 0.5 * norm(slopes) else None
 
     def _choose_free(self, at: Evaluation, most: int) -> tuple[Any, Array, Array]:
@@ -106,8 +137,8 @@ class SupportSolver:
         They are those that are not zero and, of those that are, the ones that gain most by leaving
         it; none that is pushed against a bound.  A sign of 0 is free: there is no kink at zero.
         """
-        x, (l1, l2, low, high) = at.y, self._constants
-        slope = at.g + l2 * x
+        x, (l1, l2, low, high) = at.y.ravel(), self._constants
+        slope = at.g.ravel() + l2 * x
         excess = np.abs(slope) - l1
         sign = np.where(x != 0.0, np.sign(x), -np.sign(slope))
         slope = slope + l1 * sign
@@ -128,7 +159,7 @@ class SupportSolver:
         """Return that of f on the free entries; of a squared loss it is the same for all x."""
         if self._problem.loss != SQUARED:
             return np.asarray(self._problem.hessian_block(x, free))
-        known = np.zeros(len(x), bool)
+        known = np.zeros(x.size, bool)
         known[self._seen] = True
         if not known[free].all():
             known[free] = True
@@ -153,10 +184,10 @@ class SupportSolver:
     def _move(self, x: Array, free: Any, signs: Array, step: Array) -> Array:
         """Return x after a step of the free entries, which stop at zero and at the bounds."""
         low, high = (bound[free] for bound in self._constants[2:])
-        moved = x[free] + step
-        y = x.copy()
+        y = x.ravel().copy()
+        moved = y[free] + step
         y[free] = clip(np.where(moved * signs < 0.0, 0.0, moved), low, high)
-        return y
+        return y.reshape(x.shape)
 
     def _find_wait(self, x: Array) -> float:
         """How many events cost as much as a step with so many entries."""
@@ -166,34 +197,13 @@ class SupportSolver:
         return float(max(LEAST_EVENTS, work / BLAS_QUICKER / (4.0 * entries + STEP)))
 
 
-def _find_penalty(problem: Any, prox: Separable) -> Penalty | None:
-    """Return that of the coefficients, where f is a sum of squares and coordinate steps know when
-    they are done: all have a penalty, and an intercept has none."""
+def _are_coordinate_steps_certain(problem: Any, constants: Array) -> bool:
+    """Tell whether f is a sum of squares, and coordinate steps know when they are done: psi grows
+    along every column, and an intercept has none."""
     if not (isinstance(problem, Linear) and problem.loss == SQUARED and problem.dim):
-        return None
-    d = int(problem.X.shape[1])
-    columns = Separable(*(np.broadcast_to(c, problem.dim)[:d] for c in prox.constants))
-    penalty = Penalty(columns, (d,))
-    rest = Penalty(prox, (problem.dim,)).constants[:, d:]
-    is_free = np.all(rest == np.array([[0.0], [0.0], [-np.inf], [np.inf]]))
-    return penalty if is_free and penalty.has_dual else None
-
-
-def _solve(H: Array, right: Array) -> Array | None:
-    """Solve by Cholesky's factors, of a little more than H where it is singular; None if not even
-    that is definite."""
-    from continuized.solver.kernels.gram import solve_cholesky
-
-    scale = 1.0 / np.sqrt(np.maximum(H.diagonal(), 1e-300))
-    H = H * scale * scale[:, np.newaxis]
-    for ridge in (0.0, RIDGE):
-        H[np.diag_indices(len(H))] += ridge
-        try:
-            lower = interruptible(len(H) ** 3 / 3.0, factor, H)
-        except ValueError:  # not definite
-            continue
-        if lower.diagonal().min() ** 2 > len(H) * math.ulp(1.0):
-            found = (right * scale)[np.newaxis]
-            solve_cholesky(lower, found)
-            return found[0] * scale if np.all(np.isfinite(found)) else None
-    return None
+        return False
+    d = problem.X.shape[1]
+    l1, _, low, high = constants[:, :d]
+    grows = np.all((l1 > 0.0) | np.isfinite(low) & np.isfinite(high))
+    is_free = np.all(constants[:, d:] == np.array([[0.0], [0.0], [-np.inf], [np.inf]]))
+    return bool(grows and is_free)

@@ -6,8 +6,8 @@ or by those of its named tuple.  A class says
     __repr__ = show_line        # or show_lines
     _repr_html_ = show_html
 
-Arrays are told by their shapes, functions by their names, and what takes work to find out is left
-out: to look at an object costs nothing.
+and a named tuple is `@shown`.  Arrays are told by their shapes, functions by their names, and what
+takes work to find out is left out: to look at an object costs nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 from continuized.support.validation import short_repr
+
+Kind = TypeVar("Kind", bound=type)
 
 FEW = 6  # numbers that are shown one by one, and digits of each
 WIDEST = 78  # characters of a line
@@ -70,6 +72,14 @@ def show_html(shown: Any) -> str:
         for name, text in rows
     ]
     return make_table(type(shown).__name__, cells)
+
+
+def shown(named_tuple: Kind) -> Kind:
+    """Let a class of named tuples be shown in a line, and as a table in notebooks: type checkers
+    take no assignments in one."""
+    named_tuple.__repr__ = show_line  # type: ignore[assignment, method-assign]
+    named_tuple._repr_html_ = show_html  # type: ignore[attr-defined]
+    return named_tuple
 
 
 LEFT = ' style="text-align: left"'

@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import hashlib
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
@@ -23,16 +22,25 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import caching
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.typing.templates import infer, infer_global, make_overload_template
-from numba.extending import intrinsic, lower_builtin, type_callable
+from numba.extending import (
+    get_cython_function_address,
+    intrinsic,
+    lower_builtin,
+    type_callable,
+)
 
 from continuized.support.progress import tell_compilation
+from continuized.support.signals import note_signal
 
 __all__ = [
-    "FASTMATH", "UNCOUNTED", "byte_at", "choose_by_types", "class_of", "compile_formulas",
-    "compile_power_of_two", "data_type", "fetch", "flow_type", "gradient_type", "in_numpy",
-    "is_ours", "jit", "jit_uncounted", "matrix", "njit", "scratch", "subtract_pair", "types",
-    "uncounted", "value_type", "vector",
+    "FASTMATH", "UNCOUNTED", "array_at", "byte_at", "call_flow", "call_gradient", "call_value",
+    "choose_by_types", "class_of", "compile_formulas", "compile_power_of_two", "data_type", "fetch",
+    "find_address", "find_lapack", "flow_type", "gradient_type", "in_numpy", "is_ours", "jit",
+    "jit_uncounted", "matrix", "njit", "scratch", "subtract_pair", "types", "uncounted",
+    "value_type", "vector",
 ]  # fmt: skip
 
 njit: Any = numba.njit
@@ -105,8 +113,7 @@ def jit(
     function: Callable[..., Any], signature: Any = None, *, cached: bool = True, **options: Any
 ) -> Any:
     """Compile a function; with a signature, at once and for those types only."""
-    # A function of any types is called by Python or by its name: it needs no address.
-    options = {"nogil": True, "no_cfunc_wrapper": signature is None} | options
+    options = {"nogil": True, "no_cfunc_wrapper": True} | options
     dispatcher: Any = numba.njit(fastmath=FASTMATH, **options)(function)
     dispatcher._compiler.compile = _compile_alone(dispatcher._compiler.compile)
     if cached:
@@ -114,10 +121,6 @@ def jit(
     if signature is not None:
         dispatcher.compile(signature)
         dispatcher.disable_compile()
-        # Numba looks a function that is given to another one up by its types, at every call of the
-        # other, for 30 microseconds; there is nothing to look for.
-        (only,) = dispatcher.overloads.values()
-        dispatcher.get_compile_result = lambda signature: only
     return dispatcher
 
 
@@ -146,28 +149,21 @@ def _hear_interrupts() -> Iterator[None]:
     LLVM calls Python to have its code kept, and errors do not come through: a KeyboardInterrupt is
     printed and lost, and Numba goes on, or raises an error of its own for want of the code.
     """
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    handler = signal.getsignal(signal.SIGINT) if in_main_thread else None
-    if handler is not signal.default_int_handler:  # the user's own may not raise
-        yield
-        return
-    heard: list[int] = []
-
-    def note(number: int, frame: Any) -> None:
-        heard.append(number)
-        signal.default_int_handler(number, frame)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    except Exception as error:
-        if heard:
-            raise KeyboardInterrupt from error
-        raise
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    if heard:
+    pythons = signal.default_int_handler  # the user's own may not raise
+    with note_signal(signal.SIGINT, lambda handler: handler is pythons, pythons) as noted:
+        try:
+            yield
+        except Exception as error:
+            if noted:
+                raise KeyboardInterrupt from error
+            raise
+    if noted:
         raise KeyboardInterrupt
+
+
+def find_lapack(name: str) -> int:
+    """Find the address of a routine of SciPy's LAPACK."""
+    return int(get_cython_function_address("scipy.linalg.cython_lapack", name))
 
 
 def _fetch(typing_context: Any, array: Any, index: Any) -> Any:
@@ -300,19 +296,118 @@ def data_type(dtype: Any) -> Any:
     return types.Tuple((matrix(dtype), vector(dtype), vector(np.int32)))
 
 
-@cache
-def gradient_type(dtype: Any) -> Any:
-    """The signature of a compiled gradient: grad(x, out, data)."""
-    return types.void(vector(dtype), vector(dtype), data_type(dtype))
+# Loops call the functions of a problem by their addresses, and give them addresses: Numba's own
+# pointers to functions take 30 microseconds to be handed over, and arrays 20 ns at every call.
 
 
-@cache
-def value_type(dtype: Any) -> Any:
-    """The signature of a compiled function: fun(x, data) -> float64."""
-    return types.float64(vector(dtype), data_type(dtype))
+def gradient_type() -> Any:
+    """The signature of a compiled gradient, by addresses: grad(x, out, size, data)."""
+    return types.void(*[types.uintp] * 4)
+
+
+def value_type() -> Any:
+    """The signature of a compiled function, by addresses: fun(x, size, data) -> float64."""
+    return types.float64(*[types.uintp] * 3)
+
+
+def find_address(function: Any) -> int:
+    """Return where the machine code is of a function that was compiled for one signature."""
+    (only,) = function.overloads.values()
+    address: int = only.library.get_pointer_to_function(only.fndesc.llvm_func_name)
+    return address
+
+
+def _make_call(kind: Any) -> Any:
+    """Make the call of a function of this signature: (its address, arguments) -> its answer."""
+
+    def call(typing_context: Any, address: Any, arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            convention = context.call_conv
+            pointer = convention.get_function_type(kind.return_type, kind.args).as_pointer()
+            place = builder.inttoptr(values[0], pointer)
+            given = [builder.extract_value(values[1], n) for n in range(len(kind.args))]
+            status, answer = convention.call_function(
+                builder, place, kind.return_type, kind.args, given
+            )
+            with builder.if_then(status.is_error, likely=False):
+                convention.return_status_propagate(builder, status)
+            return answer
+
+        return kind.return_type(types.uintp, types.Tuple(kind.args)), generate
+
+    return intrinsic(call)
+
+
+call_gradient, call_value = _make_call(gradient_type()), _make_call(value_type())
+call_flow = _make_call(flow_type())
+
+
+def _array_at(typing_context: Any, address: Any, shape: Any, number: Any) -> Any:
+    """The C-contiguous array of this shape and class of numbers at an address; nothing is tested.
+
+    Who asks for it sees to it that the memory is there as long as the array.
+    """
+    kind = types.Array(number.instance_type, len(shape), "C")
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+        array = context.make_array(kind)(context, builder)
+        shape = [builder.extract_value(arguments[1], n) for n in range(kind.ndim)]
+        step = context.get_constant(types.intp, size)
+        strides = [step]
+        for length in shape[:0:-1]:
+            strides.insert(0, builder.mul(strides[0], length))
+        data = builder.inttoptr(arguments[0], array.data.type)
+        context.populate_array(
+            array, data=data, shape=shape, strides=strides, itemsize=step, meminfo=None
+        )
+        return array._getvalue()
+
+    return kind(types.uintp, types.UniTuple(types.intp, kind.ndim), number), generate
+
+
+array_at: Any = intrinsic(_array_at)
+
+
+class _InnerLibrary(JITCodeLibrary):
+    """The code of a function that is called from compiled code alone.
+
+    Its callers have copies of it, and are optimised with them: to optimise it here too, and to make
+    machine code of it, would take a fifth of the time of a first call for nothing.
+    """
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        return 0
+
+    @property
+    def codegen(self) -> Any:
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Do nothing: where compiled code raises, it needs no environment."""
+
+
+class _InnerCompiler(Compiler):
+    """Numba's compiler, for such a function."""
+
+    def define_pipelines(self) -> Any:
+        state = self.state
+        state.library = _InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        return super().define_pipelines()
 
 
 INNER: dict[str, Any] = {
+    "pipeline_class": _InnerCompiler,
     "fastmath": FASTMATH,
     "nogil": True,
     "no_cpython_wrapper": True,

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "FASTMATH", "UNCOUNTED", "byte_at", "choose_by_types", "class_of", "compile_formulas",
-    "compile_power_of_two", "data_type", "fetch", "flow_type", "gradient_type", "in_numpy",
-    "is_ours", "jit", "jit_uncounted", "matrix", "njit", "scratch", "subtract_pair", "types",
-    "uncounted", "value_type", "vector",
+    "FASTMATH", "UNCOUNTED", "array_at", "byte_at", "call_flow", "call_gradient", "call_value",
+    "choose_by_types", "class_of", "compile_formulas", "compile_power_of_two", "data_type",
+    "fetch", "find_address", "flow_type", "gradient_type", "in_numpy", "is_ours", "jit",
+    "jit_uncounted", "matrix", "njit", "scratch", "subtract_pair", "types", "uncounted",
+    "value_type", "vector",
 ]  # fmt: skip
 
 FASTMATH: set[str] = set()
@@ -115,6 +116,24 @@ def subtract_pair(pairs: Any, row: Any, factor: Any, first: Any, second: Any) ->
     """pairs[row] -= factor * (first, second), for a matrix of two columns."""
     pairs[row, 0] -= factor * first
     pairs[row, 1] -= factor * second
+
+
+def find_address(function: Any) -> Any:
+    """Return the function itself, which is called in place of an address."""
+    return function
+
+
+def _call(function: Callable[..., Any], arguments: Any) -> Any:
+    return function(*arguments)
+
+
+call_gradient = call_value = call_flow = _call
+
+
+def array_at(address: int, shape: tuple[int, ...], number: Any) -> Any:
+    """The C-contiguous array of this shape and class of numbers at an address."""
+    size = int(np.prod(shape)) * np.dtype(number).itemsize
+    return np.frombuffer((ctypes.c_char * size).from_address(address), number).reshape(shape)
 
 
 def byte_at(address: int, index: int) -> int:

@@ -7,6 +7,7 @@ from continuized.theory.bounds import bound, log_bound, log_weight, weight
 from continuized.theory.bounds.sharp import SharpBound, path_bound, sharp_bound
 from continuized.theory.certificate_search import NoCertificateError, certify
 from continuized.theory.certificates import Certificate
+from continuized.theory.composite import with_minimiser
 from continuized.theory.corollaries import (
     event_count_quantile,
     event_time_quantile,
@@ -77,6 +78,7 @@ __all__ = [
     "supermartingale_gap",
     "time_to",
     "weight",
+    "with_minimiser",
 ]
 
 

@@ -60,8 +60,8 @@ def certify(
     Parameters
     ----------
     method : Method or four numbers
-        Continuized with mu > 0 and start = inf, SharpContinuized, or four numbers (eta, eta',
-        gamma, gamma'), constant in time.
+        Continuized with mu > 0 and start = inf, SharpContinuized, CustomContinuized made of
+        numbers, or four numbers (eta, eta', gamma, gamma'), constant in time.
         A float stands for the decimal that it prints; a Fraction is taken as it is.
     L, mu : float or Fraction
         The class of functions, 0 < mu < L; those of the method where they are not given.
@@ -91,7 +91,7 @@ def certify(
     (True, True)
     """
     process = constant_parameters(method)
-    if isinstance(method, Method):
+    if isinstance(method, Method) and not math.isnan(method.L):
         L, mu = (method.L if L is None else L), (method.mu if mu is None else mu)
     if L is None or mu is None:
         raise ValueError("four numbers do not tell L and mu: give L= and mu=")

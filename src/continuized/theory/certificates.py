@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Problem
 from continuized.process import parameters as scalars
-from continuized.process.methods import Continuized, SharpContinuized
+from continuized.process.methods import Continuized, CustomContinuized, SharpContinuized
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_lines
 from continuized.theory.checks import (
@@ -72,7 +72,9 @@ def constant_parameters(method: Any) -> ConstantParameters:
             f"a certificate is for convex functions, and tau = {method.tau:.6g} < 1 for others: "
             "use tau=1, or give the four numbers (eta, eta', gamma, gamma')"
         )
-    if isinstance(method, Continuized | SharpContinuized):
+    if isinstance(method, Continuized | SharpContinuized) or (
+        isinstance(method, CustomContinuized) and method.is_constant
+    ):
         method = parameters_at(method, 0.0)
     if not isinstance(method, Sequence | np.ndarray) or isinstance(method, str | bytes):
         check_any_method(method)

@@ -31,7 +31,7 @@ from continuized.process.methods import (
     jump,
 )
 from continuized.support import validation as check
-from continuized.support.display import show_html, show_line
+from continuized.support.display import show_html, show_line, shown
 from continuized.theory.bounds.paper import log_A, log_B
 from continuized.theory.checks import check_any_method, check_fits, minimiser, minimum, name_of
 from continuized.theory.lyapunov import state_rows
@@ -231,6 +231,7 @@ def generator(
     return (flow + compensator)[0 if single else slice(None)]
 
 
+@shown
 class Decomposition(NamedTuple):
     """phi along a path, split by Ito's formula; one row for the start and for each event.
 
@@ -270,12 +271,6 @@ class Decomposition(NamedTuple):
         largest = max(float(np.max(np.abs(part))) for part in parts)
         gap = np.max(np.abs(self.phi[0] + self.drift + self.martingale - self.phi))
         return float(gap) / largest if largest > 0.0 else 0.0
-
-    def __repr__(self) -> str:
-        return show_line(self)
-
-    def _repr_html_(self) -> str:
-        return show_html(self)
 
 
 def decompose(phi: Observable, r: Result, problem: Problem) -> Decomposition:

@@ -25,7 +25,7 @@ from continuized.process.flow import mix
 from continuized.process.methods import Continuized, Method, follow, jump
 from continuized.process.noise import Oracle
 from continuized.support import validation as check
-from continuized.support.display import show_html, show_line
+from continuized.support.display import show_html, show_line, shown
 from continuized.theory.bounds.paper import log_A, log_B
 from continuized.theory.checks import check_continuized, check_fits, minimiser, minimum
 from continuized.theory.composite import CompositeProblem, as_composite_problem
@@ -273,6 +273,7 @@ def _check_eta(method: Continuized, t: Array) -> None:
         raise ValueError("the drift needs t + start > 0: eta is infinite at 0")
 
 
+@shown
 class Gap(NamedTuple):
     """E[phi after the next event | state] - phi (value), its estimated error, and phi itself.
 
@@ -286,12 +287,6 @@ class Gap(NamedTuple):
     value: Array
     error: Array
     phi: Array
-
-    def __repr__(self) -> str:
-        return show_line(self)
-
-    def _repr_html_(self) -> str:
-        return show_html(self)
 
 
 def supermartingale_gap(

@@ -23,7 +23,7 @@ from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import Continuized
 from continuized.process.random_streams import Seed, child, seed_sequence
 from continuized.support import validation as check
-from continuized.support.display import show_html, show_line
+from continuized.support.display import shown
 from continuized.support.files import check_memory
 from continuized.support.progress import bar
 from continuized.theory.checks import known_L, start_of
@@ -38,6 +38,7 @@ EARLIEST, LATEST = 1e-9, 1e300  # phases: before, nothing has moved; after, they
 FIRST_EVENT = 1e-9  # x = z = x_0 up to the first event, so that an infinite eta(0) does no harm
 
 
+@shown
 class ScalingDistance(NamedTuple):
     """Root mean square distances of the process to the ODE, one per L, and their rate.
 
@@ -55,12 +56,6 @@ class ScalingDistance(NamedTuple):
     distance: Array
     error: Array
     rate: float
-
-    def __repr__(self) -> str:
-        return show_line(self)
-
-    def _repr_html_(self) -> str:
-        return show_html(self)
 
 
 def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike, *, progress: bool = False) -> Array:

@@ -177,7 +177,9 @@ WRITERS = {
     "a.weighted.edgelist": nx.write_weighted_edgelist,
     "a.graphml": nx.write_graphml,
     "a.gml": nx.write_gml,
-    "a.json": lambda graph, path: path.write_text(json.dumps(nx.node_link_data(graph))),
+    "a.json": lambda graph, path: path.write_text(
+        json.dumps(nx.node_link_data(graph, edges="edges"))
+    ),
 }
 
 
@@ -260,6 +262,16 @@ BAD_FILES = [
         "line 2: a line must be `i j`, `i j rate` or `i j {'weight': rate}`, got '1 2 3 4'",
     ),
     ("a", "0 1 2\n1 2 -1\n", "line 2: a rate must be a number > 0, got '-1'"),
+    (
+        "a",
+        "new york rome\n",
+        "a rate must be a number > 0 (and names are without spaces), got 'rom",
+    ),
+    (
+        "a.gexf",
+        "<?xml version='1.0'?>\n",
+        ".gexf files are not read; write it as .graphml, or as ed",
+    ),
     ("a", "0 1 2\n1 2 nan\n", "line 2: a rate must be a number > 0, got 'nan'"),
     ("a", "0 1 2\n1 2\n", "1 of 2 edges have a rate"),
     ("a", "# nothing\n", "at least two nodes"),

@@ -13,7 +13,7 @@ import pytest
 from continuized.network import A2CiD2
 from continuized.network.learning.stats import read_stats
 from continuized.network.protocol.transitions import REFUSE, REQUEST, Message
-from continuized.network.runtime.transports import doorkeeper
+from continuized.network.workers import doorkeeper
 from tests.helpers.learning_nodes import Program, programs
 
 WITHIN = 30.0  # seconds, for what takes a few milliseconds
@@ -59,7 +59,7 @@ def test_the_mean_is_moved_by_the_programs_alone_and_all_get_it(dtype: type) -> 
         finish(running)
         wanted = values.mean(axis=0, dtype=np.float64) + np.mean([p.moved for p in running], axis=0)
         for program in running:
-            assert program.background.averaged
+            assert program.background.final_mean.taken
             x = program.background.node.model.x
             np.testing.assert_array_equal(x, running[0].background.node.model.x)
             np.testing.assert_allclose(x[:-1], wanted, rtol=0.0, atol=1e3 * np.finfo(dtype).eps)
@@ -90,7 +90,7 @@ def test_one_that_dies_is_dropped_said_and_accounted_for() -> None:
         np.testing.assert_allclose(end, starts.sum(axis=0) + moved + of_dead, atol=1e-11)
         assert np.abs(of_dead).max() > 1e-3  # else nothing was tested
         np.testing.assert_array_equal(pair[0].middle, pair[1].middle)
-        assert running[3].background.averaged  # with itself
+        assert running[3].background.final_mean.taken  # with itself
 
 
 def test_one_that_leaves_is_no_death() -> None:
@@ -105,7 +105,7 @@ def test_one_that_leaves_is_no_death() -> None:
         moved = sum(p.moved for p in running)
         total = VALUES.sum(axis=0) + moved
         np.testing.assert_allclose(sum(middles) + running[3].middle, total, atol=1e-11)
-        assert not running[3].background.averaged
+        assert not running[3].background.final_mean.taken
 
 
 def test_one_that_leaves_refuses_to_the_end() -> None:
@@ -146,7 +146,7 @@ def test_those_that_have_not_finished_in_time_are_left_behind() -> None:
         wait_for(lambda: exchanges(running) > 30, running)
         finish(running[:3], seconds=0.5)
         for program in running[:3]:
-            assert program.background.averaged
+            assert program.background.final_mean.taken
             np.testing.assert_array_equal(program.middle, running[0].middle)
         said = [n for p in running[:3] for n in p.background.take_notices()]
         assert any("the ranks [3] had not finished after 0.5 s" in notice for notice in said)

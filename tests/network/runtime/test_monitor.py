@@ -16,7 +16,8 @@ from continuized.network.runtime.monitor import RunMonitor
 from continuized.network.runtime.node_process import NodeProcess
 from continuized.network.runtime.sketch import BUCKETS, Sketch, find_margin
 from continuized.network.runtime.transport import RunPlan
-from continuized.network.runtime.wire_format import FrameReader, pack
+from continuized.network.workers.frames import FrameReader
+from continuized.network.workers.records import pack
 
 GRAPH = Graph.of("cycle:6")
 VALUES = np.arange(6.0)

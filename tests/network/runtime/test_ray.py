@@ -21,8 +21,8 @@ import pytest
 
 from continuized.network import Graph, Ray, replay, run
 from continuized.network.runtime import supervisor
-from continuized.network.runtime.transports import ray as transport
-from continuized.network.runtime.transports.ray_watch import find_processes
+from continuized.network.workers import ray_cluster
+from continuized.network.workers.ray_watch import find_processes
 from tests.helpers.simulated_wires import OCTAHEDRON
 
 GRAPH = Graph.of(OCTAHEDRON)
@@ -66,7 +66,7 @@ class FailingRay:
 
 
 def refusal(ray: FailingRay, monkeypatch: pytest.MonkeyPatch, **how: Any) -> str:
-    monkeypatch.setattr(transport, "_import_ray", lambda: ray)
+    monkeypatch.setattr(ray_cluster, "import_ray", lambda: ray)
     with pytest.raises((RuntimeError, ConnectionError)) as caught:
         run(GRAPH, VALUES, transport="ray", **how)
     assert not ray.running
@@ -94,6 +94,18 @@ def test_a_ray_at_another_address_than_asked_is_ended(monkeypatch: pytest.Monkey
     text = refusal(FailingRay("192.0.2.2:6379"), monkeypatch)
     assert text.startswith("Ray listens at 192.0.2.2, where others may reach it, and not at 127.0")
     assert "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0" in text
+
+
+def test_a_cluster_that_was_joined_before_stays_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ray = FailingRay("192.0.2.2:6379")
+    ray.init()
+    monkeypatch.setattr(ray_cluster, "import_ray", lambda: ray)
+    for address in (None, "auto", "192.0.2.2:6379"):
+        ray_cluster.RayCluster(Ray(address=address)).connect()
+    with pytest.warns(RuntimeWarning, match="in the Ray cluster at 192.0.2.2:6379 already: add"):
+        ray_cluster.RayCluster(Ray(address="192.0.2.9:6379")).connect()
 
 
 def test_a_cluster_that_cannot_be_joined_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from continuized.network.runtime.transports.ray_watch import find_processes
+from continuized.network.workers.ray_watch import find_processes
 
 
 @pytest.mark.slow

@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,10 +16,11 @@ from continuized.network.protocol.node_model import AVERAGING, GossipModel
 from continuized.network.protocol.transitions import Message
 from continuized.network.result import LOG_FALL
 from continuized.network.runtime import supervisor
-from continuized.network.runtime.run import _plan_changes, assign_nodes
+from continuized.network.runtime.conduct import assign_nodes
+from continuized.network.runtime.run import _plan_changes
 from continuized.network.runtime.scheduler import FaultyLink
 from continuized.network.runtime.transports import local
-from tests.helpers.processes import assert_all_end
+from tests.helpers.processes import assert_none_outlives
 from tests.helpers.simulated_wires import OCTAHEDRON
 
 CYCLE = Graph.of("cycle:6")
@@ -237,23 +235,10 @@ def test_a_port_in_use_is_named() -> None:
             run(CYCLE, VALUES, processes=1, port=port)
 
 
-def test_no_process_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
-    code = (
-        "import numpy as np\n"
-        "from continuized.network import run\n"
-        "from continuized.network.runtime.transports import local\n"
-        "start = local.LocalTransport.start\n"
-        "def started(self, plan):\n"
-        "    start(self, plan)\n"
-        "    print(*[p.pid for p in self._processes.values()], flush=True)\n"
-        "local.LocalTransport.start = started\n"
-        "run('cycle:6', np.arange(6.0), processes=2, tol=1e-300, seconds=60.0)\n"
+def test_no_process_outlives_a_run_that_is_killed() -> None:
+    assert_none_outlives(
+        "network.run('cycle:6', np.arange(6.0), processes=2, tol=1e-300, seconds=60.0)"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
-        numbers = [int(word) for word in child.stdout.readline().split()]
-        assert len(numbers) == 2
-        child.kill()
-    assert_all_end(numbers)
 
 
 def test_an_interrupt_ends_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:

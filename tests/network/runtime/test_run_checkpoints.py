@@ -18,7 +18,7 @@ from continuized.network import Graph, NodeModelSpec, minimize, replay, run, spl
 from continuized.network.runtime.transports import local
 from continuized.problems import LeastSquares
 from continuized.support.checkpoints.checkpointer import CheckpointError, load
-from tests.helpers.processes import is_alive
+from tests.helpers.processes import TELL_WORKERS, is_alive
 from tests.helpers.simulated_wires import OCTAHEDRON
 
 GRAPH = Graph.of("cycle:6")
@@ -91,18 +91,11 @@ def test_nodes_that_minimise_go_on_too(tmp_path: Path) -> None:
     np.testing.assert_allclose(r.x, np.broadcast_to(problem.x_star, (6, 3)), atol=1e-2)
 
 
-DRIVER = """
+DRIVER = f"""{TELL_WORKERS}
 import sys
-from continuized.network import run
-from continuized.network.runtime.transports import local
 from tests.network.runtime.test_run_checkpoints import GRAPH, VALUES
-start = local.LocalTransport.start
-def started(self, plan):
-    start(self, plan)
-    print(*[p.pid for p in self._processes.values()], flush=True)
-local.LocalTransport.start = started
 folder, every = sys.argv[1:]
-run(GRAPH, VALUES, tol=1e-300, seconds=60.0, rng=0, speed=100.0, processes=2,
+network.run(GRAPH, VALUES, tol=1e-300, seconds=60.0, rng=0, speed=100.0, processes=2,
     checkpoint=folder + "/run", log_file=folder + "/log", every=float(every))
 """
 

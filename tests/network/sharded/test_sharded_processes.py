@@ -19,7 +19,7 @@ import pytest
 
 import continuized as cz
 from continuized.network import Sharded
-from continuized.network.sharded import shards
+from continuized.network.sharded import pool
 from tests.helpers.processes import assert_all_end, is_alive
 from tests.helpers.shards import cut, exit_now, fail, pids
 from tests.helpers.weighted_regressions import make
@@ -81,7 +81,7 @@ def test_a_worker_that_raises_is_told_of_and_goes_on(sharded: Any) -> None:
 def test_a_worker_that_ends_at_every_try_is_given_up(
     sharded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards, "MOST_RESTARTS", 1)
+    monkeypatch.setattr(pool, "MOST_RESTARTS", 1)
     with pytest.raises(RuntimeError) as caught:
         sharded.sum_over_rows(exit_now)
     said = str(caught.value)

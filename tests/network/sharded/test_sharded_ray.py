@@ -38,7 +38,7 @@ def test_an_actor_that_dies_is_started_again_and_the_run_is_the_same(sharded: An
     def kill(intermediate_result: Any) -> None:
         events.append(intermediate_result.nit)
         if len(events) == 2:
-            import_ray().kill(sharded._shards._links[1]._actor)
+            import_ray().kill(sharded._pool._links[1]._actor)
 
     how: Any = {"metric": "diag", "tol": 1e-10, "rng": 0}
     undisturbed, disturbed = (

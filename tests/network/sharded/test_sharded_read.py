@@ -11,8 +11,8 @@ import pytest
 
 import continuized as cz
 from continuized.network import Sharded
-from continuized.network.sharded.shard import describe_error, read_dataset
-from continuized.network.sharded.shards import make_error
+from continuized.network.sharded.pool import make_error
+from continuized.network.sharded.shard import pack_error, read_dataset
 from tests.helpers.shards import Batches, without_processes
 from tests.helpers.solve_command import write_svmlight
 
@@ -112,7 +112,7 @@ def test_folders_that_are_none_are_refused(
 def test_errors_of_workers_are_raised_again(
     raised: Exception, kind: type[Exception], said: str
 ) -> None:
-    error = make_error(json.loads(json.dumps(describe_error(raised))), "a")
+    error = make_error(json.loads(json.dumps(pack_error(raised))), "a")
     assert type(error) is kind
     assert str(error).startswith(said)
 

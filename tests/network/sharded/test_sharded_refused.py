@@ -10,6 +10,7 @@ import pytest
 
 import continuized as cz
 from continuized.network import Sharded
+from continuized.network.sharded.shard import join
 from tests.helpers.shards import cut, without_processes
 from tests.helpers.weighted_regressions import make
 
@@ -71,6 +72,15 @@ def test_a_path_that_does_not_exist_is_named(tmp_path: Path) -> None:
     assert said == f"there is no file {missing}: check the path"
 
 
+def test_labels_of_two_kinds_in_the_files_of_one_shard_are_said_of_files(tmp_path: Path) -> None:
+    pieces = []
+    for name, text in (("0.csv", CSV), ("1.csv", "a,b,y\n1,2,yes\n1,3,no\n")):
+        (tmp_path / name).write_text(text)
+        pieces.append(cz.problems.read(tmp_path / name))
+    with pytest.raises(ValueError, match=r"of file 0 are numbers, .* of one kind in all files"):
+        join(pieces)
+
+
 CSV = "a,b,y\n1,2,1\n2,1,0\n"
 
 
@@ -115,10 +125,10 @@ def test_a_file_that_changed_is_noticed_when_it_is_read_again(tmp_path: Path) ->
     path = tmp_path / "rows.csv"
     path.write_text(CSV)
     p = Sharded.read([path], loss="ridge", l2=0.1)
-    p._shards._drop(0)
+    p._pool._drop(0)
     assert p.fun(np.zeros(2)) == 0.25
     path.write_text(CSV + "3,3,3\n")
-    p._shards._drop(0)
+    p._pool._drop(0)
     assert "is not what it was" in refusal(p.fun, np.zeros(2))
 
 

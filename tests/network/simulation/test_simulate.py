@@ -118,8 +118,15 @@ def exact_error(graph: Graph, method: str, values: np.ndarray, t: float) -> floa
     return float(np.trace(moments[:n, :n]))
 
 
-@pytest.mark.parametrize("faults", [None, Faults()], ids=["atomic", "messages"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "faults"),
+    [
+        ("accelerated", Faults()),
+        ("plain", None),
+        pytest.param("accelerated", None, marks=pytest.mark.slow),
+        pytest.param("plain", Faults(), marks=pytest.mark.slow),
+    ],
+)
 def test_the_law_of_both_engines(faults: Faults | None, method: str) -> None:
     # 800 runs: a right engine fails each of the two tests with probability below 2e-5 (|z| > 4.5;
     # the errors' skewness of 3, over sqrt(800), less than trebles the normal tail).

@@ -22,11 +22,14 @@ from tests.helpers.marked_matrices import (
     QUADRATIC,
     RIDGE,
     X0,
+    assert_equals_exponential,
+    assert_moments,
     bounded_form,
     bounded_moment,
     compared,
     flow_generator,
-    hessian,
+    generator,
+    jump_matrix,
     start_moments,
 )
 from tests.mutants.process import ForgottenP, LargestLOfBlock, NoMean
@@ -58,35 +61,9 @@ def marks_and_jumps(p, stepper):
 
 def mean_jump(p, stepper, gamma_prime):
     """E of J (x) J over all marks, J the matrix of (u, w) read off the eager oracle."""
-    d = p.dim
     chances, jumps = marks_and_jumps(p, stepper)
-    total = np.zeros((4 * d * d, 4 * d * d))
-    for mark, chance in chances:
-        J = np.eye(2 * d)
-        for j in range(d):
-            support, dx, dz = jumps(p.x_star + np.eye(d)[j], mark)
-            J[support, j] -= dx
-            J[d + support, j] -= gamma_prime * dz if stepper.accelerated else dx
-        total += chance * np.kron(J, J)
-    return total
-
-
-def generator(p, stepper, t):
-    """d/dt of the (2d)^2 second moments, as one matrix."""
-    d = p.dim
-    K, one = flow_generator(stepper, t, d), np.eye(2 * d)
-    step = parameters.gamma_prime(t, *stepper.process.constants)
-    return np.kron(K, one) + np.kron(one, K) + mean_jump(p, stepper, step) - np.eye(4 * d * d)
-
-
-def assert_moments(m, i, M, p, rtol):
-    d = p.dim
-    M = M.reshape(2 * d, 2 * d)
-    small = 1e-5 * rtol * start_moments(p).max()
-    np.testing.assert_allclose(m.xx[i], np.diag(M[:d, :d]), rtol=rtol, atol=small)
-    np.testing.assert_allclose(m.zz[i], np.diag(M[d:, d:]), rtol=rtol, atol=small)
-    np.testing.assert_allclose(m.xz[i], np.diag(M[:d, d:]), rtol=rtol, atol=rtol * m.z2[i])
-    np.testing.assert_allclose(m.fun[i] - p.f_star, 0.5 * np.sum(hessian(p) * M[:d, :d]), rtol=rtol)
+    matrices = [(q, jump_matrix(p, stepper, jumps, mark, gamma_prime)) for mark, q in chances]
+    return sum(q * np.kron(J, J) for q, J in matrices)
 
 
 @pytest.mark.blas
@@ -94,11 +71,7 @@ def assert_moments(m, i, M, p, rtol):
 @pytest.mark.parametrize("name", CASES)
 def test_constant_parameters_equal_a_matrix_exponential(name, options):
     p, make = CASES[name]
-    method, times = make(**options), [0.0, 0.7, 9.0, 40.0]
-    m = moments(p, method, X0, times)
-    G = generator(p, method.prepare(p, X0), 0.0)
-    for i, t in enumerate(times):
-        assert_moments(m, i, expm(t * G) @ start_moments(p), p, 1e-8)
+    assert_equals_exponential(p, make(**options), mean_jump)
 
 
 @pytest.mark.blas
@@ -107,7 +80,7 @@ def test_late_moments_have_the_same_relative_accuracy(name):
     """What rounding adds that is not symmetric must not outlive the moments."""
     p, make = CASES[name]
     t, d = 700.0, p.dim
-    G = generator(p, make().prepare(p, X0), 0.0)
+    G = generator(p, make().prepare(p, X0), 0.0, mean_jump)
     M = np.diag((expm(t * G) @ start_moments(p)).reshape(2 * d, 2 * d))
     m = moments(p, make(), X0, [t])
     assert M.sum() < 1e-5 * start_moments(p).max()

@@ -35,8 +35,13 @@ def test_noise_term_at_a_time_against_mpmath(mu, start):
         assert got == pytest.approx(float(expected), rel=1e-12), t
 
 
-@pytest.mark.parametrize("mu", [0.0, 1e-28, 1e-9, 0.04, 1.9])
-@pytest.mark.parametrize("start", [0.0, 0.7, 30.0])
+@pytest.mark.parametrize(
+    ("mu", "start"),
+    [
+        (0.0, 0.0), (0.0, 0.7), (0.0, 30.0), (1e-28, 0.7), (1e-9, 0.0), (1e-9, 30.0), (0.04, 0.0),
+        (0.04, 0.7), (1.9, 30.0),
+    ],
+)  # fmt: skip
 def test_noise_term_at_an_event_against_mpmath(mu, start):
     # E int_0^T weight, T ~ Gamma(k, 1): by the Gamma law's exponential moments, in 150 digits,
     # and the sum of (1-q)^-k type terms checked itself by quadrature at one k.

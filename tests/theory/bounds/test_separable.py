@@ -44,6 +44,8 @@ SETTINGS = {
     "elastic net": (regression(rows=3), {"prox": cz.prox.ElasticNet(0.2, 0.1)}),
 }  # fmt: skip
 
+SOME = ("lasso, mu = 0", "box, weighted p", "elastic net")
+
 
 class States:
     """Random states (t, x, z, psihat, zetahat), some with x or z much nearer to x* than the other:
@@ -137,7 +139,10 @@ class States:
 
 
 @pytest.mark.blas
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in SOME else pytest.mark.slow) for name in SETTINGS],
+)
 def test_V_never_rises_in_20000_random_states(name):
     states = States(name)
     found, size = states.drift()
@@ -186,8 +191,9 @@ class ForgottenPOfX(cz.CoordinateDescent):
 
 
 # Where a step ends at a bound, V falls faster than it must, and eta is not seen.
-@pytest.mark.parametrize("name", ["lasso, mu = 0", "box, mu = 0"])
-@pytest.mark.parametrize("mistake", [ForgottenP, ForgottenPOfX])
+@pytest.mark.parametrize(
+    ("name", "mistake"), [("lasso, mu = 0", ForgottenP), ("box, mu = 0", ForgottenPOfX)]
+)
 def test_a_forgotten_p_makes_V_rise(name, mistake):
     found, size = States(name).drift(mistake)
     assert np.max(found / size) > 1e-6

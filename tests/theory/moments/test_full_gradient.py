@@ -45,8 +45,7 @@ def convex_series(t, lam, variance, terms=220):
         return np.array([float(v) for v in total])
 
 
-@pytest.mark.parametrize("lam", [1e-3, 0.6, 1.7])
-@pytest.mark.parametrize("variance", [0.0, V])
+@pytest.mark.parametrize(("lam", "variance"), [(1e-3, V), (0.6, 0.0), (0.6, V), (1.7, V)])
 def test_convex_moments_equal_their_power_series(lam, variance):
     times = [1e-8, 1e-3, 0.5, 4.0, 30.0]
     m = moments(one(lam), cz.Continuized(L), [1.0], times, sigma2=variance)
@@ -115,7 +114,7 @@ def test_every_start_equals_the_sum_over_event_configurations(mu, start):
     assert left_out < 1e-5
 
 
-@pytest.mark.parametrize("start", [0.0, 0.02, 0.3, 5.0])
+@pytest.mark.parametrize("start", [0.0, 0.3])
 def test_strongly_convex_moments_equal_a_taylor_integration(start):
     mu, t0, t1 = 0.2, 1.0, 6.0
     method = cz.Continuized(L, mu, start)

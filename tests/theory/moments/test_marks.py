@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from scipy.linalg import expm
 
 import continuized as cz
 from continuized import flow, parameters
@@ -17,34 +16,12 @@ from tests.helpers.marked_matrices import (
     PLAIN,
     QUADRATIC,
     X0,
-    flow_generator,
-    hessian,
+    assert_equals_exponential,
+    assert_moments,
+    generator,
     jump_matrices,
     start_moments,
 )
-
-
-def generator(p, stepper, t):
-    """d/dt of the (2d)^2 second moments, as one matrix."""
-    d = p.dim
-    K, one = flow_generator(stepper, t, d), np.eye(2 * d)
-    step = parameters.gamma_prime(t, *stepper.process.constants)
-    G = np.kron(K, one) + np.kron(one, K)
-    for q, J in zip(stepper.p, jump_matrices(p, stepper, step), strict=True):
-        G += q * (np.kron(J, J) - np.eye(4 * d * d))
-    return G
-
-
-def assert_moments(m, i, M, p, rtol=1e-8):
-    """The reference solvers are accurate to their rtol of the largest entry only."""
-    d = p.dim
-    tolerance = {"rtol": rtol, "atol": 1e-5 * rtol * start_moments(p).max()}
-    M = M.reshape(2 * d, 2 * d)
-    np.testing.assert_allclose(m.xx[i], np.diag(M[:d, :d]), **tolerance)
-    np.testing.assert_allclose(m.zz[i], np.diag(M[d:, d:]), **tolerance)
-    np.testing.assert_allclose(m.xz[i], np.diag(M[:d, d:]), rtol=rtol, atol=rtol * m.z2[i])
-    np.testing.assert_allclose(m.fun[i] - p.f_star, 0.5 * np.sum(hessian(p) * M[:d, :d]), rtol=rtol)
-    assert m.z2[i] == pytest.approx(m.zz[i].sum(), rel=1e-14)
 
 
 @pytest.mark.blas
@@ -52,14 +29,14 @@ def assert_moments(m, i, M, p, rtol=1e-8):
 @pytest.mark.parametrize("name", CASES)
 def test_constant_parameters_equal_a_matrix_exponential(name, options):
     p, make = CASES[name]
-    method, times = make(**options), [0.0, 0.7, 9.0, 40.0]
-    m = moments(p, method, X0, times)
-    G = generator(p, method.prepare(p, X0), 0.0)
-    for i, t in enumerate(times):
-        assert_moments(m, i, expm(t * G) @ start_moments(p), p)
+    assert_equals_exponential(p, make(**options))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    ["quadratic", "rows"]
+    + [pytest.param(name, marks=pytest.mark.slow) for name in ("given p", "ridge", "kaczmarz")],
+)
 def test_a_finite_start_equals_another_solver_on_the_full_matrix(name):
     p, make = CASES[name]
     method, t = make(start=0.3), 6.0

@@ -64,7 +64,7 @@ def command(
     import numpy as np
 
     from continuized.network import race, split
-    from continuized.network.runtime.event_log import log_simulation
+    from continuized.network.simulation.log_file import log_simulation
 
     simulated = transport == "simulate"
     if seconds is not None and simulated:
@@ -86,7 +86,7 @@ def command(
     runs = _make_runs(graph, objective, method, given, how)
     if log_file is not None and simulated:
         for run in runs:
-            log_simulation(log_file, run, run.log)
+            log_simulation(log_file, run)
     work = np.ones(graph.nodes)
     work[graph.nodes // 2] = slow
     with refuse(ValueError, before=f"--slow {slow:g}: "):
@@ -198,9 +198,9 @@ def _write(
     from continuized.plot.networks import render_decentralized
 
     made = render_decentralized(runs, racers, slow, _in_words(report))
-    content: dict[str, str | bytes] = {f"decentralized.{kind}": its for kind, its in made.items()}
+    content: dict[str, str | bytes] = {f"decentralized.{kind}": text for kind, text in made.items()}
     content["decentralized.json"] = to_json(report, indent=2) + "\n"
-    return [str(files.write(out / name, its)) for name, its in content.items()]
+    return [str(files.write(out / name, text)) for name, text in content.items()]
 
 
 def _print_report(report: dict[str, Any], written: list[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from continuized.problems.base import Array
     from continuized.problems.sources import Data
 
+LOSSES = ("logistic", "softmax", "ridge", "poisson", "huber")
+
 # Families that a number of nodes names, and what else gives their size.
 BY_NODES = {"path": "N", "cycle": "N", "grid": "RxC", "complete": "N", "star": "N"}
 MOST_NODES = 2**31 - 1  # that can be numbered
@@ -35,7 +36,8 @@ seed = click.option("--seed", type=click.IntRange(min=0), default=0, show_defaul
 address = click.option("--address", help="Of a running Ray cluster, such as 10.0.0.5:6379, for "
                        "--transport ray.  [default: one of this machine, for the run]")  # fmt: skip
 log_file = click.option("--log", "log_file", type=FILE,
-                        help="Add what happens to this file, as lines of JSON.")  # fmt: skip
+                        help="Add what happens to this file, as lines of JSON; of a simulated "
+                        "`decentralized` the summaries, without the exchanges.")  # fmt: skip
 
 
 def check_address(address: str | None, transport: str) -> None:
@@ -136,11 +138,13 @@ def make_graph(spec: str | None, nodes: int | None, default: str) -> Graph:
 
 def _grid(nodes: int) -> str:
     """The grid nearest to a square, where its sides differ by a factor of at most 2."""
-    rows, columns = _sides(nodes)
+    from continuized.network.graphs.families import find_sides
+
+    rows, columns = find_sides(nodes)
     if not _is_grid(nodes):
         fewer = next(n for n in range(nodes, 1, -1) if _is_grid(n))
         more = next(n for n in itertools.count(nodes) if _is_grid(n))
-        near = " or ".join("{} ({}x{})".format(n, *_sides(n)) for n in (fewer, more))
+        near = " or ".join("{} ({}x{})".format(n, *find_sides(n)) for n in (fewer, more))
         raise BadInput(
             f"--nodes {nodes} makes no grid near a square: give {near}, or, if it is to be so "
             f"long, --graph grid:{rows}x{columns}; --graph cycle takes any number"
@@ -148,14 +152,10 @@ def _grid(nodes: int) -> str:
     return f"grid:{rows}x{columns}"
 
 
-def _sides(nodes: int) -> tuple[int, int]:
-    """Rows and columns, as near to a square as the number allows."""
-    rows = next(r for r in range(math.isqrt(nodes), 0, -1) if nodes % r == 0)
-    return rows, nodes // rows
-
-
 def _is_grid(nodes: int) -> bool:
-    rows, columns = _sides(nodes)
+    from continuized.network.graphs.families import find_sides
+
+    rows, columns = find_sides(nodes)
     return columns <= 2 * rows
 
 
@@ -172,8 +172,8 @@ def prepare_folder(out: Path | None) -> None:
 ADVICE = {
     "missing": "give --missing mean (the mean of its column) or --missing drop (leave out its row)",
     "missing label": "give --missing drop to leave out such rows",
-    "text": "turn it into numbers (pandas: get_dummies), leave the column out with --drop, or, if "
-    "it is the label, give --label",
+    "text": "turn it into numbers (categories: get_dummies of pandas), leave the column out with "
+    "--drop, or, if it is the label, give --label",
     "label": "give --label NAME",
     "zero": "give --zero-based if they are counted from 0",
 }
@@ -198,7 +198,8 @@ def advise(name: str, advice: dict[str, str] | None = None) -> Iterator[None]:
     try:
         yield
     except problems.DataError as error:
-        remedy = {**ADVICE, **(advice or {})}.get(error.kind, "")
+        known = ADVICE | {"suffix": error.advice} | (advice or {})
+        remedy = known.get(error.kind, "")
         raise BadInput(f"{error.fact}; {remedy}" if remedy else error.fact) from error
     except MemoryError as error:
         raise BadInput(f"{name} does not fit into memory; keep fewer rows or columns") from error

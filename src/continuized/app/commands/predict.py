@@ -126,6 +126,8 @@ def _number_classes(fitted: Model, table: Data) -> Array:
     """Find the places of the labels among the model's classes; BadInput for others."""
     import numpy as np
 
+    from continuized.problems.sources import renumber
+
     assert fitted.classes is not None
     names = [name_class(value) for value in fitted.classes]
     values, codes = np.unique(table.y, return_inverse=True)
@@ -136,4 +138,4 @@ def _number_classes(fitted: Model, table: Data) -> Array:
             f"the data have the label {strange[0]}, but the model knows only "
             f"{', '.join(names[:-1])} and {names[-1]}; leave out --json to predict only"
         )
-    return np.array([names.index(name) for name in given])[codes]
+    return renumber(names, given, codes)

@@ -19,12 +19,36 @@ if TYPE_CHECKING:
     from continuized.solver.result import Result
 
 RENEW = "give another --checkpoint, or remove it"
-LOSSES = ("logistic", "softmax", "ridge", "poisson", "huber")
 PENALTIES = ("l2", "l1", "elasticnet")
 METHODS = ("auto", "continuized", "dual", "coordinate", "nesterov", "gradient-descent")
 MARKED = ("dual", "coordinate")
 HALF = 0.5  # the --l1-ratio of elasticnet
 SHOWN = 6  # classes in the summary
+
+
+class FitOptions(NamedTuple):
+    """What was asked for, by the names of the options."""
+
+    label: str | None
+    loss: str | None
+    intercept: bool | None
+    standardize: bool
+    penalty: str
+    alpha: float | None
+    l2: float | None
+    l1_ratio: float | None
+    delta: float | None
+    missing: str | None
+    drop: tuple[str, ...]
+    zero_based: bool
+    method: str
+    tol: float
+    maxiter: int | None
+    seed: int
+    checkpoint: Path | None
+    every: float
+    shards: int | None
+    ray: str | None
 
 
 class Fit(NamedTuple):
@@ -42,11 +66,11 @@ class Fit(NamedTuple):
 
 
 @click.command("solve")
-@click.argument("data", type=options.PATH, nargs=-1, required=True)
+@click.argument("data", type=options.PATH, nargs=-1)
 @click.option("--label", metavar="NAME|N",
               help="The column to predict, by name or number (from 1 on, or -1 for the last).  "
               "[default: the one called target, label, y or class, else the last]")  # fmt: skip
-@click.option("--loss", type=click.Choice(LOSSES),
+@click.option("--loss", type=click.Choice(options.LOSSES),
               help="[default: logistic for two labels, softmax for words and up to 20 whole "
               "numbers, ridge for other numbers]")  # fmt: skip
 @click.option("--intercept/--no-intercept", default=None,
@@ -103,28 +127,30 @@ def command(
     words or true and false; with more than two classes, logistic regression is softmax.  The exit
     code is 0 if tol was reached, 1 if not.
     """
-    _check_options(**given)
+    asked = FitOptions(**given)
+    _check_data(data, plot, asked.ray)
+    _check_options(asked)
     if plot is not None:
         _check_plot(plot)
     for path in (out, plot):
         if path is not None:  # better now than after the work
             files.writable_folder(path.parent)
     name = data[0] if len(data) == 1 else Path(f"{data[0].name} and {len(data) - 1} more")
-    if len(data) == 1 and given["shards"] is None and given["ray"] is None:
-        return _fit(_prepare(name, **given), name, out, plot, as_json, **given)
-    fit = _prepare_shards(data, str(name), **given)
+    if len(data) == 1 and asked.shards is None and asked.ray is None:
+        return _fit(_prepare(name, asked), name, asked, out, plot, as_json)
+    fit = _prepare_shards(data, str(name), asked)
     with fit.problem:
-        return _fit(fit, name, out, plot, as_json, **given)
+        return _fit(fit, name, asked, out, plot, as_json)
 
 
 def _fit(
-    fit: Fit, name: Path, out: Path | None, plot: Path | None, as_json: bool, **given: Any
+    fit: Fit, name: Path, asked: FitOptions, out: Path | None, plot: Path | None, as_json: bool
 ) -> int:
     """Run, write what is asked for, and print the summary."""
     started = time.perf_counter()
-    r = _minimize(fit, **given)
+    r = _minimize(fit, asked)
     seconds = time.perf_counter() - started
-    fitted = _make_model(fit, r, **given)
+    fitted = _make_model(fit, r, asked)
     if out is not None:
         from continuized.app import model_file
 
@@ -134,30 +160,40 @@ def _fit(
 
         title, format = f"{fit.target.loss} regression, {name.name}", plot.suffix[1:].lower()
         files.write(plot, figures.render_objective(r.trace, title, format))
-    report = _report(fit, fitted, given["method"], r, seconds)
+    report = _report(fit, fitted, asked.method, r, seconds)
     if as_json:
         click.echo(to_json(report))
     else:
-        _print_summary(name, fit, report, r, [out, plot], **given)
+        _print_summary(name, fit, asked, report, r, [out, plot])
     return 0 if r.success else 1
 
 
-def _check_options(
-    penalty: str, alpha: float | None, l2: float | None, l1_ratio: float | None, method: str,
-    loss: str | None, delta: float | None, **_: Any,
-) -> None:  # fmt: skip
+def _check_data(data: tuple[Path, ...], plot: Path | None, ray: str | None) -> None:
+    """Refuse to go on without DATA; it may stand behind an option that took it for its value."""
+    for option, value in (("--plot", plot), ("--ray", ray)):
+        if value and Path(value).exists() and (option == "--ray" or not data):
+            raise BadInput(
+                f"{option} took {value} for its own value: write DATA before {option}, or give "
+                f"{option}=VALUE"
+            )
+    if not data:
+        raise BadInput("DATA is missing: give the file or files to fit")
+
+
+def _check_options(asked: FitOptions) -> None:
     """Refuse options that do not go together, before anything is read."""
-    if l2 is not None and (alpha is not None or penalty != "l2"):
+    penalty, method, loss = asked.penalty, asked.method, asked.loss
+    if asked.l2 is not None and (asked.alpha is not None or penalty != "l2"):
         raise BadInput("--l2 is the strength of --penalty l2: give --alpha instead")
-    if l1_ratio is not None and penalty != "elasticnet":
+    if asked.l1_ratio is not None and penalty != "elasticnet":
         raise BadInput("--l1-ratio goes with --penalty elasticnet")
     if penalty != "l2" and method not in ("auto", "continuized"):
         raise BadInput(f"--penalty {penalty} goes with --method auto or continuized")
-    if delta is not None and loss != "huber":
+    if asked.delta is not None and loss != "huber":
         raise BadInput("--delta goes with --loss huber")
     if method in MARKED and loss in ("softmax", "poisson", "huber"):
         raise BadInput(f"--method {method} is for --loss logistic and ridge, got {loss}")
-    if method == "dual" and 0.0 in (alpha, l2):
+    if method == "dual" and 0.0 in (asked.alpha, asked.l2):
         raise BadInput("--method dual needs --l2 > 0: without it there is no dual of this form")
 
 
@@ -170,16 +206,11 @@ def _check_plot(plot: Path) -> None:
         raise BadInput(f"--plot must be a file that ends in one of {endings}, got {plot}")
 
 
-def _prepare(
-    path: Path, label: str | None, loss: str | None, intercept: bool | None, standardize: bool,
-    penalty: str, alpha: float | None, l2: float | None, l1_ratio: float | None,
-    delta: float | None, missing: str | None, drop: tuple[str, ...], zero_based: bool,
-    method: str, **_: Any,
-) -> Fit:  # fmt: skip
+def _prepare(path: Path, asked: FitOptions) -> Fit:
     """Read the file, and make the problem that the options ask for."""
     data = options.read_data(
-        path, label=label, drop=drop, zero_based=zero_based,
-        missing="refuse" if missing is None else "keep",
+        path, label=asked.label, drop=asked.drop, zero_based=asked.zero_based,
+        missing="refuse" if asked.missing is None else "keep",
     )  # fmt: skip
 
     from continuized.app import fitting
@@ -187,59 +218,54 @@ def _prepare(
     for note in data.notes:
         click.echo(f"{path}: {note}", err=True)
     name, rows_read = str(path), len(data.y)
-    if missing == "mean":
+    if asked.missing == "mean":
         _refuse_missing_labels(data, name)
-    X, y, means = fitting.handle_missing(data, missing, name)
-    target = fitting.choose_target(y, data, loss, name)
+    X, y, means = fitting.handle_missing(data, asked.missing, name)
+    target = fitting.choose_target(y, data, asked.loss, name)
     fitting.check_size(X.shape[1], _count_outputs(target), name, X)
-    on = data.names is not None if intercept is None else intercept
-    if on and method in MARKED:
-        raise BadInput(f"--method {method} knows no intercept: add --no-intercept")
-    _check_target(method, target)
-    scaling = fitting.standardize(X, on) if standardize else None
+    on = data.names is not None if asked.intercept is None else asked.intercept
+    if on and asked.method in MARKED:
+        raise BadInput(f"--method {asked.method} knows no intercept: add --no-intercept")
+    _check_target(asked.method, target)
+    scaling = fitting.standardize(X, on) if asked.standardize else None
+    delta = asked.delta
     if target.loss == "huber" and delta is None:
         delta = fitting.choose_delta(y, name)
-    strength, ratio, words = _choose_penalty(len(y), penalty, alpha, l2, l1_ratio)
+    strength, ratio, words = _choose_penalty(len(y), asked)
     problem = fitting.make_problem(X, target, (1.0 - ratio) * strength, on, delta)
     return Fit(data, problem, target, scaling, means, ratio * strength, words, rows_read, delta)
 
 
-def _prepare_shards(
-    paths: tuple[Path, ...], name: str, label: str | None, loss: str | None,
-    intercept: bool | None, standardize: bool, delta: float | None, missing: str | None,
-    drop: tuple[str, ...], zero_based: bool, method: str, shards: int | None, ray: str | None,
-    **given: Any,
-) -> Fit:  # fmt: skip
+def _prepare_shards(paths: tuple[Path, ...], name: str, asked: FitOptions) -> Fit:
     """Let processes read the files, and make the problem that the options ask for."""
-    if standardize or missing is not None:
-        what = "--standardize" if standardize else "--missing"
+    if asked.standardize or asked.missing is not None:
+        what = "--standardize" if asked.standardize else "--missing"
         raise BadInput(f"{what} needs all rows in one process: give one DATA, without --shards")
-    if method in MARKED:
+    if asked.method in MARKED:
         raise BadInput(
-            f"--method {method} needs all rows in one process: give one DATA, without --shards, or "
-            "--method auto"
+            f"--method {asked.method} needs all rows in one process: give one DATA, without "
+            "--shards, or --method auto"
         )
-    if loss == "huber" and delta is None:
+    if asked.loss == "huber" and asked.delta is None:
         raise BadInput("--loss huber of several shards needs --delta")
 
     from continuized.app import fitting, sharded
+    from continuized.network.sharded.pool import close_on_error
 
-    how = {"label": label, "drop": list(drop), "zero_based": zero_based}
-    workers, known = sharded.open_shards(paths, shards, ray, how)
-    try:
-        for note in known.notes:
+    how = {"label": asked.label, "drop": list(asked.drop), "zero_based": asked.zero_based}
+    pool, found = sharded.open_shards(paths, asked.shards, asked.ray, how)
+    with close_on_error(pool):
+        for note in found.notes:
             click.echo(note, err=True)
-        target = sharded.choose_target(known, loss, name)
-        fitting.check_size(known.columns, _count_outputs(target), name)
-        _check_target(method, target)
-        on = known.names is not None if intercept is None else intercept
-        strength, ratio, words = _choose_penalty(known.rows, **given)
-        problem = sharded.make_problem(workers, known, target, (1.0 - ratio) * strength, on, delta)
-    except BaseException:
-        workers.close()
-        raise
-    return Fit(sharded.as_data(known), problem, target, None, None, ratio * strength, words,
-               known.rows, delta)  # fmt: skip
+        target = sharded.choose_target(found, asked.loss, name)
+        fitting.check_size(found.columns, _count_outputs(target), name)
+        _check_target(asked.method, target)
+        on = found.names is not None if asked.intercept is None else asked.intercept
+        strength, ratio, words = _choose_penalty(found.rows, asked)
+        l2 = (1.0 - ratio) * strength
+        problem = sharded.make_problem(pool, found, target, l2, on, asked.delta)
+    return Fit(sharded.as_data(found), problem, target, None, None, ratio * strength, words,
+               found.rows, asked.delta)  # fmt: skip
 
 
 def _count_outputs(target: Target) -> int:
@@ -254,15 +280,13 @@ def _check_target(method: str, target: Target) -> None:
         raise BadInput(f"--method {method} needs a bound of the curvature, which poisson has not")
 
 
-def _choose_penalty(
-    rows: int, penalty: str, alpha: float | None, l2: float | None, l1_ratio: float | None,
-    **_: Any,
-) -> tuple[float, float, str]:  # fmt: skip
+def _choose_penalty(rows: int, asked: FitOptions) -> tuple[float, float, str]:
     """Return the strength of the penalty, the share of |w|_1 in it, and a sentence."""
-    strength, why = (l2 if alpha is None else alpha), ""
+    strength, why = (asked.l2 if asked.alpha is None else asked.alpha), ""
     if strength is None:
         strength, why = 1.0 / rows, " (1/rows)"
-    ratio = {"l2": 0.0, "l1": 1.0}.get(penalty, HALF if l1_ratio is None else l1_ratio)
+    penalty, given = asked.penalty, HALF if asked.l1_ratio is None else asked.l1_ratio
+    ratio = {"l2": 0.0, "l1": 1.0}.get(penalty, given)
     words = f"{penalty}, alpha = {strength:.6g}{why}"
     if penalty == "elasticnet":
         words += f", l1-ratio = {ratio:g}"
@@ -280,10 +304,7 @@ def _refuse_missing_labels(data: Data, name: str) -> None:
         )
 
 
-def _minimize(
-    fit: Fit, method: str, tol: float, maxiter: int | None, seed: int, checkpoint: Path | None,
-    every: float, **_: Any,
-) -> Result:  # fmt: skip
+def _minimize(fit: Fit, asked: FitOptions) -> Result:
     import numpy as np
 
     import continuized as cz
@@ -296,15 +317,16 @@ def _minimize(
         is_penalised = np.arange(problem.variables) < problem.column_count
         weights = np.repeat(np.where(is_penalised, fit.l1, 0.0), problem.classes)
         more["prox"] = cz.prox.L1(weights)
-    elif method == "continuized":
+    elif asked.method == "continuized":
         more["metric"] = "auto"
+    checkpoint = asked.checkpoint
     if checkpoint is not None:
-        more.update(checkpoint=checkpoint, every=every, resume=True)
-    before = _inode(checkpoint)
+        more.update(checkpoint=checkpoint, every=asked.every, resume=True)
+    before, start = _inode(checkpoint), fitting.choose_start(problem, fit.target)
     try:
         return cz.minimize(
-            problem, fitting.choose_start(problem, fit.target), method=objects.get(method, method),
-            tol=tol, maxiter=maxiter, rng=seed, progress=True, **more,
+            problem, start, method=objects.get(asked.method, asked.method), tol=asked.tol,
+            maxiter=asked.maxiter, rng=asked.seed, progress=True, **more,
         )  # fmt: skip
     except KeyboardInterrupt:
         if _inode(checkpoint) in (None, before):  # none was written
@@ -325,7 +347,7 @@ def _inode(path: Path | None) -> int | None:
     return path.stat().st_ino if path is not None and path.exists() else None
 
 
-def _make_model(fit: Fit, r: Result, missing: str | None, zero_based: bool, **_: Any) -> Any:
+def _make_model(fit: Fit, r: Result, asked: FitOptions) -> Any:
     from continuized.app.model_file import Model
 
     problem, data = fit.problem, fit.data
@@ -333,7 +355,7 @@ def _make_model(fit: Fit, r: Result, missing: str | None, zero_based: bool, **_:
     scaling = (None, None) if fit.scaling is None else fit.scaling
     return Model(
         w, fit.target.loss, fit.target.classes, data.names, data.label, problem.intercept,
-        fit.alpha, missing, zero_based, fit.means, *scaling,
+        fit.alpha, asked.missing, asked.zero_based, fit.means, *scaling,
     )  # fmt: skip
 
 
@@ -380,9 +402,8 @@ def _plain(value: Any) -> Any:
 
 
 def _print_summary(
-    path: Path, fit: Fit, report: dict[str, Any], r: Result, written: list[Path | None],
-    label: str | None, intercept: bool | None, standardize: bool, missing: str | None,
-    delta: float | None, **_: Any,
+    path: Path, fit: Fit, asked: FitOptions, report: dict[str, Any], r: Result,
+    written: list[Path | None],
 ) -> None:  # fmt: skip
     """Print the table of what was done, what was chosen and why."""
     from continuized.problems.csv_files import TARGETS
@@ -395,33 +416,35 @@ def _print_summary(
     }
     if data.label is not None:
         named = data.label.casefold() in TARGETS
-        why = "as asked" if label is not None else "by its name" if named else "the last column"
+        why = "by its name" if named else "the last column"
+        if asked.label is not None:
+            why = "as asked"
         rows["label"] = f"{data.label} ({why})"
     if target.classes is not None:
         rows["classes"] = _describe_classes(target)
     rows["loss"] = f"{target.loss} ({target.why})"
     if fit.delta is not None:
-        spread = "" if delta is not None else " (1.35 times the spread of the labels)"
+        spread = "" if asked.delta is not None else " (1.35 times the spread of the labels)"
         rows["delta"] = f"{fit.delta:.6g}{spread}"
     rows["penalty"] = fit.alpha
     on = "yes, not penalised" if report["intercept"] else "no"
-    by_default = "" if intercept is not None else f" (the default for {_kind(data)})"
+    by_default = "" if asked.intercept is not None else f" (the default for {_kind(data)})"
     rows["intercept"] = on + by_default
-    if standardize:
+    if asked.standardize:
         centred = fit.scaling is not None and fit.scaling.centre is not None
         rows["scaling"] = "columns centred and scaled" if centred else "columns scaled, not centred"
-    if missing == "mean":
+    if asked.missing == "mean":
         rows["missing"] = "empty cells hold the means of their columns"
     rows["objective"] = f"{report['objective']:.10g}"
     rows["gap"] = "unknown" if report["gap"] is None else f"at most {report['gap']:.3g}"
     rows["steps"] = f"{report['steps']:,}"
-    rows["seconds"] = f"{report['seconds']:.2f}"
+    rows["seconds"] = f"{report['seconds']:.2f}, with loading or compiling code"
     for name, title in (("accuracy", "accuracy"), ("R2", "R²"), ("D2", "D²")):
         if name in report:
             rows[title] = f"{report[name]:.4f} on these rows"
     show(Table(("", path.name), tuple(rows.items())))
     click.echo(r.message)
-    if report["status"] == "maxiter" and not standardize:
+    if report["status"] == "maxiter" and not asked.standardize:
         click.echo("Columns of very different sizes take long: --standardize may help.")
     names = [str(one) for one in written if one is not None]
     if names:

@@ -41,7 +41,9 @@ def translate(formulas: Iterable[Formula]) -> str:
     >>> from continuized.process.flow import mix
     >>> print(translate([mix]))
     function mix(x, z, a, b) {
-      return [(x + (a * (z - x))), (z + (b * (x - z)))];
+      let apart;
+      apart = (z - x);
+      return [(x + (a * apart)), (z - (b * apart))];
     }
     """
     found: dict[str, Formula] = {}

@@ -41,7 +41,8 @@ DIM, EVENTS = 40, 40
 
 
 def proof_form(subject: Subject, effort: Effort) -> Found:
-    """The largest eigenvalue of the form of each proof, with the methods' own parameters."""
+    """Measure the largest eigenvalue of the form of each proof, with the methods' own
+    parameters."""
     for ratio in (*RATIOS, 1e6):
         mu = 1.0 / ratio
         yield _largest_eigenvalue(subject.continuized(1.0, mu), theorem_A(math.sqrt(mu)))
@@ -63,12 +64,12 @@ def _largest_eigenvalue(method: Method, proof: Proof) -> Measurement:
 
 
 def spread_quadratic(ratio: float) -> Quadratic:
-    """Five eigenvalues from 1/ratio to 1."""
+    """Return a quadratic with five eigenvalues from 1/ratio to 1."""
     return Quadratic(np.geomspace(1.0 / ratio, 1.0, 5), np.ones(5))
 
 
 def sharp_bounds(subject: Subject, effort: Effort) -> Found:
-    """The exact E f(x_t) - f* over the bounds of Theorems A and B."""
+    """Measure the exact E f(x_t) - f* over the bounds of Theorems A and B."""
     for ratio in RATIOS:
         p, x0 = spread_quadratic(ratio), np.zeros(5)
         times = np.geomspace(0.1, 12.0, 20) * math.sqrt(ratio)
@@ -81,7 +82,7 @@ def sharp_bounds(subject: Subject, effort: Effort) -> Found:
 
 
 def whole_paths(subject: Subject, effort: Effort) -> Found:
-    """How many runs are above their curve at one of 300 times, which is no more than ever.
+    """Measure how many runs are above their curve at one of 300 times, which is no more than ever.
 
     If each is with probability delta at most, their number is at most the quantile of the binomial
     law but for a share of the error budget.
@@ -101,7 +102,8 @@ def whole_paths(subject: Subject, effort: Effort) -> Found:
 
 
 def _path_cases(subject: Subject) -> Iterator[tuple[Quadratic, Method, int]]:
-    """A direction with curvature L alone, where runs come nearest to their curve, and three."""
+    """Yield a direction with curvature L alone, where runs come nearest to their curve, and
+    three."""
     for p in (Quadratic([1.0], [1.0], mu=0.0), Quadratic([0.01, 1.0], [0.1, 1.0])):
         yield p, subject.continuized(p.L, p.mu), 3
     p = paper_strongly_convex()
@@ -113,7 +115,7 @@ def _path_cases(subject: Subject) -> Iterator[tuple[Quadratic, Method, int]]:
 
 @cache
 def quasar_problems() -> tuple[Problem, ...]:
-    """A well of one variable and a model with a sigmoid link, with mu = 0 and mu > 0."""
+    """Return a well of one variable and a model with a sigmoid link, with mu = 0 and mu > 0."""
     rng = np.random.default_rng(0)
     X, star = rng.standard_normal((20, 3)), np.array([2.0, -1.0, 3.0])
     wells = Charbonnier(TAU, 1.0), Charbonnier(TAU, 1.0, l2=0.02)
@@ -121,7 +123,7 @@ def quasar_problems() -> tuple[Problem, ...]:
 
 
 def quasar(subject: Subject, effort: Effort) -> Found:
-    """The share of random states whose phi is expected to rise until the next event."""
+    """Measure the share of random states whose phi is expected to rise until the next event."""
     rng, n = np.random.default_rng([effort.seed, 3]), max(effort.states // 20, 50)
     for p in quasar_problems():
         star = p.x_star
@@ -144,7 +146,7 @@ def _quasar_methods(subject: Subject) -> Iterator[tuple[Quadratic, Continuized]]
 
 
 def quasar_bound(subject: Subject, effort: Effort) -> Found:
-    """The exact E f(x_t) - f* on quadratics, run with tau < 1, over its bound."""
+    """Measure the exact E f(x_t) - f* on quadratics, run with tau < 1, over its bound."""
     times = np.geomspace(0.1, 200.0, 40)
     for p, method in _quasar_methods(subject):
         x0 = np.zeros(p.dim)
@@ -156,8 +158,8 @@ def quasar_bound(subject: Subject, effort: Effort) -> Found:
 
 
 def paths(subject: Subject, effort: Effort) -> Found:
-    """x, z and f of runs of all new parameters, from z_0 apart from x_0, against the step written a
-    second time."""
+    """Compare x, z and f of runs of all new parameters, from z_0 apart from x_0, against the step
+    written a second time."""
     h, star = np.geomspace(0.05, 1.0, DIM), np.cos(np.arange(DIM))
     p, x0, z0 = Quadratic(h, star, mu=0.0), np.zeros(DIM), 0.3 - star
     sharp = partial(formulas.sharp_parameters, 1.0, 0.05)
@@ -178,7 +180,7 @@ def paths(subject: Subject, effort: Effort) -> Found:
 
 
 def two_starts(subject: Subject, effort: Effort) -> Found:
-    """E f(x_t) from z_0 apart from x_0, which is 0."""
+    """Measure E f(x_t) from z_0 apart from x_0, which is 0."""
     for p, start in ((small_convex(), 0.0), (small_convex(), 0.7), (paper_strongly_convex(), None)):
         method, x0, z0 = subject.continuized(p.L, p.mu, start), np.zeros(p.dim), -0.5 * p.x_star
         given: Any = {"z0": z0, "times": TIMES, "rng": effort.seed, "keep": "mean"}
@@ -191,8 +193,8 @@ def two_starts(subject: Subject, effort: Effort) -> Found:
 
 
 def quadratic_rates(subject: Subject, effort: Effort) -> Found:
-    """The exponents of Theorems A and B over the exact rate on quadratics, and the latter against
-    the decay of exact second moments."""
+    """Compare the exponents of Theorems A and B over the exact rate on quadratics, and the latter
+    against the decay of exact second moments."""
     for ratio in RATIOS:
         mu = 1.0 / ratio
         paper, sharp = subject.continuized(1.0, mu), subject.sharp_continuized(1.0, mu)
@@ -209,7 +211,7 @@ def quadratic_rates(subject: Subject, effort: Effort) -> Found:
 
 
 def tightness(subject: Subject, effort: Effort) -> Found:
-    """E f(x_t) on a Huber function whose slope suits the time t, against its closed form.
+    """Compare E f(x_t) on a Huber function whose slope suits the time t, against its closed form.
 
     While x is on the slope r, E z_t = 1 - r t^2/4 and E x_t = 1 - r (t^2/8 + t/3), from 1, with
     L = 1.  With the best r, E f(x_t) is the bound of Theorem 3 times t^2 / (t^2 + 8t/3 + 4).

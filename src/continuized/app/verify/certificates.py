@@ -24,7 +24,7 @@ TOO_FAST = Fraction(106, 100)  # times the rate: no longer a proof, of the two s
 
 
 def proofs() -> Iterator[tuple[Proof, bool]]:
-    """Each theorem at several mu/L, and whether it breaks at 1.06 times its rate."""
+    """Yield each theorem at several mu/L, and whether it breaks at 1.06 times its rate."""
     for n in (3, 10, 100, 10**4):
         yield theorem_3(Fraction(1, n)), False
         yield theorem_A(Fraction(1, n)), True
@@ -38,7 +38,7 @@ def certificate(subject: Subject, proof: Proof, rate: Fraction, parameters: Any)
 
 
 def verdicts(subject: Subject, effort: Effort) -> Found:
-    """How many proofs are refused, and how many that are none are accepted."""
+    """Measure how many proofs are refused, and how many that are none are accepted."""
     wrong = 0
     for proof, breaks in proofs():
         right = proof.rate, proof.parameters
@@ -56,7 +56,8 @@ def verdicts(subject: Subject, effort: Effort) -> Found:
 
 
 def forms(subject: Subject, effort: Effort) -> Found:
-    """The form at random points, against the generator and the inequalities as they are printed.
+    """Compare the form at random points, against the generator and the inequalities as they are
+    printed.
 
     In one dimension, with f(x) and f(x+) any numbers; the difference is exact.
     """
@@ -94,7 +95,8 @@ def forms(subject: Subject, effort: Effort) -> Found:
 
 
 def bounds(subject: Subject, effort: Effort) -> Found:
-    """The exact E f(x_t) over the certified bound, on quadratics with eigenvalues in [mu, L]."""
+    """Measure the exact E f(x_t) over the certified bound, on quadratics with eigenvalues in [mu,
+    L]."""
     times = np.geomspace(0.1, 300.0, 25)
     for make in (theorem_3, theorem_A):
         proof = make(Fraction(1, 10))

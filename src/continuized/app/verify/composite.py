@@ -46,7 +46,8 @@ def soft(v: Array, least: Any) -> Array:
 
 
 def on_simplex() -> Array:
-    """The minimiser of f on the simplex: lambda (x - c) = m where x > 0, m found by bisection."""
+    """Return the minimiser of f on the simplex: lambda (x - c) = m where x > 0, m found by
+    bisection."""
     low, high = -10.0, 10.0
     for _ in range(200):
         m = 0.5 * (low + high)
@@ -56,7 +57,7 @@ def on_simplex() -> Array:
 
 
 def cases() -> dict[str, Case]:
-    """The penalties and sets, each with the function below."""
+    """Return the penalties and sets, each with the function below."""
     return {
         "lasso": Case(L1(0.1), soft(CENTRE, 0.1 / CURVATURES), np.full(DIM, 0.3)),
         "box": Case(Box(-0.3, 0.6), np.clip(CENTRE, -0.3, 0.6), np.zeros(DIM)),
@@ -65,19 +66,19 @@ def cases() -> dict[str, Case]:
 
 
 def function() -> Quadratic:
-    """Quadratic, with condition number 20."""
+    """Return a quadratic with condition number 20."""
     return Quadratic(CURVATURES, CENTRE)
 
 
 def methods(subject: Subject) -> Iterator[Continuized]:
-    """The member for mu = 0, and two for mu > 0."""
+    """Yield the member for mu = 0, and two for mu > 0."""
     yield subject.continuized(1.0)
     yield subject.continuized(1.0, 0.05)
     yield subject.continuized(1.0, 0.05, 6.0)
 
 
 def states(case: Case, n: int, seed: int) -> tuple[Array, Array]:
-    """Random states in the domain, near the minimiser and far from it."""
+    """Draw random states in the domain, near the minimiser and far from it."""
     rng = np.random.default_rng(seed)
     sizes = 10.0 ** rng.uniform(-3.0, 1.0, (2, n, 1))
     raw = case.x_star + sizes * rng.standard_normal((2, n, DIM))
@@ -88,7 +89,8 @@ def states(case: Case, n: int, seed: int) -> tuple[Array, Array]:
 
 
 def drift(subject: Subject, effort: Effort) -> Found:
-    """The exact drift of phi at random states, over the size of its terms, in both geometries."""
+    """Measure the exact drift of phi at random states, over the size of its terms, in both
+    geometries."""
     p, n = function(), max(effort.states // 6, 50)
     times = np.random.default_rng(effort.seed).choice([0.0, 0.5, 3.0, 20.0], n)
     for name, case in cases().items():
@@ -108,7 +110,7 @@ def drift(subject: Subject, effort: Effort) -> Found:
 
 
 def supermartingale(subject: Subject, effort: Effort) -> Found:
-    """The share of states whose phi is expected to rise until the next event.
+    """Measure the share of states whose phi is expected to rise until the next event.
 
     In one dimension, where the inequalities of the proof are nearly equalities.
     """
@@ -125,7 +127,7 @@ def supermartingale(subject: Subject, effort: Effort) -> Found:
 
 
 def paths(subject: Subject, effort: Effort) -> Found:
-    """x and z of runs, and f + psi of ensembles, against the step written a second time."""
+    """Compare x and z of runs, and f + psi of ensembles, against the step written a second time."""
     p = function()
     for case in cases().values():
         for method in methods(subject):
@@ -155,7 +157,7 @@ def _compare_path(subject: Subject, p: Quadratic, case: Case, given: Any, move: 
 
 
 def _proximal(case: Case) -> Any:
-    """z after an event, with the proximal steps written a second time."""
+    """Return z after an event, with the proximal steps written a second time."""
 
     def move(z: Array, g: Array, step: float) -> Array:
         v = z - step * g
@@ -180,7 +182,7 @@ def _psi(case: Case, x: Array) -> float:
 
 
 def domain(subject: Subject, effort: Effort) -> Found:
-    """How far x is outside the domain after any event, and psi(x) above psi^.
+    """Measure how far x is outside the domain after any event, and psi(x) above psi^.
 
     By the reference step, which puts nothing back; on several clocks, for what goes wrong does so
     where the first events come early.
@@ -192,7 +194,7 @@ def domain(subject: Subject, effort: Effort) -> Found:
 
 
 def _find_excess(name: str, case: Case, method: Continuized, seed: int) -> tuple[float, float]:
-    """The largest of both on one clock."""
+    """Return the largest of both on one clock."""
     p, composite = function(), Composite(case.prox, case.x0.shape)
     low, high = {"lasso": (-math.inf, math.inf), "box": (-0.3, 0.6), "simplex": (0.0, 1.0)}[name]
     state = method.init(case.x0)

@@ -27,7 +27,8 @@ class Parameters(NamedTuple):
 
 
 def process_parameters(t: float, L: float, mu: float, start: float) -> Parameters:
-    """Theorem 3 (start = 0 where mu = 0, start = inf where mu > 0), and appendix B's others."""
+    """Return the parameters of Theorem 3 (start = 0 where mu = 0, start = inf where mu > 0), and
+    appendix B's others."""
     if mu == 0.0:
         eta = 2.0 / (t + start) if t + start > 0.0 else math.inf
         return Parameters(eta, 0.0, 1.0 / L, (t + start) / (2.0 * L))
@@ -40,7 +41,7 @@ def process_parameters(t: float, L: float, mu: float, start: float) -> Parameter
 
 
 def lyapunov_weights(t: float, L: float, mu: float, start: float) -> tuple[float, float]:
-    """A_t and B_t of appendix B."""
+    """Return A_t and B_t of appendix B."""
     if mu == 0.0:
         return (t + start) ** 2 / (2.0 * L), 1.0
     q = math.sqrt(mu / L)
@@ -53,7 +54,7 @@ def lyapunov_weights(t: float, L: float, mu: float, start: float) -> tuple[float
 def iterate(
     grad: Callable[[Array], Array], x0: Array, times: Array, L: float, mu: float
 ) -> Iterator[tuple[Array, Array]]:
-    """(x_k, z_k), k = 1, 2, ..., by the iteration of Theorem 4, its gamma' at T_{k+1}."""
+    """Yield (x_k, z_k), k = 1, 2, ..., by the iteration of Theorem 4, its gamma' at T_{k+1}."""
     x = z = x0
     last, q = 0.0, math.sqrt(mu / L)
     for t in times.tolist():
@@ -69,13 +70,13 @@ def iterate(
 
 
 def sharp_parameters(L: float, mu: float) -> Parameters:
-    """Theorem B."""
+    """Return the parameters of Theorem B."""
     p = math.sqrt(2.0 * mu / L)
     return Parameters(p, p / 2.0, 1.0 / L, 1.0 / math.sqrt(2.0 * mu * L) + 2.0 / (3.0 * L))
 
 
 def quasar_parameters(t: float, L: float, mu: float, start: float, tau: float) -> Parameters:
-    """For functions that are tau-quasar-convex: mu = 0, or start = inf."""
+    """Return the parameters for functions that are tau-quasar-convex: mu = 0, or start = inf."""
     if mu == 0.0:
         s = tau * (t + start)
         return Parameters(2.0 / s if s > 0.0 else math.inf, 0.0, 1.0 / L, s / (2.0 * L))
@@ -87,7 +88,8 @@ def iterate_parameters(
     grad: Callable[[Array], Array], x: Array, z: Array, times: Array,
     at: Callable[[float], Parameters],
 ) -> Iterator[tuple[Array, Array]]:  # fmt: skip
-    """(x_k, z_k), k = 1, 2, ..., where parameters are constant, or eta = c/(t + s) and eta' = 0.
+    """Yield (x_k, z_k), k = 1, 2, ..., where parameters are constant, or eta = c/(t + s) and eta' =
+    0.
 
     The flow is the exponential of the matrix of its rates, with the mean of eta over the gap.
     """
@@ -113,7 +115,7 @@ def composite_iterate(
     grad: Callable[[Array], Array], move: Callable[[Array, Array, float], Array], x0: Array,
     times: Array, L: float, mu: float, start: float,
 ) -> Iterator[tuple[Array, Array]]:  # fmt: skip
-    """(x_k, z_k), k = 1, 2, ..., where `move` takes z to z+ and x follows by eta (z+ - z).
+    """Yield (x_k, z_k), k = 1, 2, ..., where `move` takes z to z+ and x follows by eta (z+ - z).
 
     The flow over a gap is integrated numerically where start is finite and mu > 0.
     """
@@ -134,8 +136,8 @@ def composite_iterate(
 
 
 def _integrate_flow(u: float, v: float) -> tuple[float, float]:
-    """a and b for eta = q coth, eta' = q tanh: S^2 times the integrals of 2 coth / sinh^2 2s and
-    2 tanh / sinh^2 2s over s from u to v, S = sinh 2u."""
+    """Return a and b for eta = q coth, eta' = q tanh: S^2 times the integrals of 2 coth / sinh^2 2s
+    and 2 tanh / sinh^2 2s over s from u to v, S = sinh 2u."""
     from scipy.integrate import quad
 
     S2 = math.sinh(2.0 * u) ** 2
@@ -146,7 +148,7 @@ def _integrate_flow(u: float, v: float) -> tuple[float, float]:
 
 
 def nesterov_steps(k: int, L: float, mu: float) -> tuple[float, float, float, float]:
-    """(tau, tau', gamma, gamma') of the iteration from k to k + 1, Theorem 2."""
+    """Return (tau, tau', gamma, gamma') of the iteration from k to k + 1, Theorem 2."""
     if mu > 0.0:
         q = math.sqrt(mu / L)
         return q / (1.0 + q), q, 1.0 / L, 1.0 / math.sqrt(mu * L)
@@ -157,7 +159,7 @@ def nesterov_steps(k: int, L: float, mu: float) -> tuple[float, float, float, fl
 
 
 def row_constants(a: Array, p: Array) -> tuple[float, float, float]:
-    """R2, kappa and the smallest eigenvalue of H, of rows drawn with these probabilities."""
+    """Return R2, kappa and the smallest eigenvalue of H, of rows drawn with these probabilities."""
     H = (a.T * p) @ a
     inverse = np.linalg.inv(H)
 
@@ -169,7 +171,7 @@ def row_constants(a: Array, p: Array) -> tuple[float, float, float]:
 
 
 def graph_constants(nodes: int, edges: Array, P: Array) -> tuple[float, float]:
-    """mu_g and R: the gap of Lambda, and the largest resistance of an edge."""
+    """Return mu_g and R: the gap of Lambda, and the largest resistance of an edge."""
     one = np.eye(nodes)
     b = one[edges[:, 0]] - one[edges[:, 1]]
     Lambda = (b.T * P) @ b
@@ -181,7 +183,8 @@ def exchange_path(
     w: Callable[[int, Array], Array], y: Array, events: Any, end: float,
     theta: float, gamma: float, gamma_prime: float,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """(y, z) of nodes that exchange w_i(y_i) at events (t, i, j), from z = y, mixed to the end."""
+    """Return (y, z) of nodes that exchange w_i(y_i) at events (t, i, j), from z = y, mixed to the
+    end."""
     y, z = y.copy(), y.copy()
     last = np.zeros(len(y))
 
@@ -205,7 +208,8 @@ def dadao_path(
     grad: Callable[[int, Array], Array], shape: tuple[int, int], events: Any, end: float,
     L: float, mu: float, chi_1: float,
 ) -> Array:  # fmt: skip
-    """x of DADAO's nodes at the end, from 0; events are (t, i, j), and (t, i, -1) of gradients."""
+    """Return x of DADAO's nodes at the end, from 0; events are (t, i, j), and (t, i, -1) of
+    gradients."""
     from scipy.linalg import expm
 
     nu = mu / 2.0

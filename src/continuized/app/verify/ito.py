@@ -21,7 +21,8 @@ STEP = 1e-4  # of the differences that stand for A' and B', by Richardson's extr
 
 
 def shear() -> theory.Observable:
-    """A bounded function of t, x and z, which skews little: sum sin(x + 2t) + sin(z_1 x_1)."""
+    """Return a bounded function of t, x and z, which skews little: sum sin(x + 2t) + sin(z_1
+    x_1)."""
 
     def value(t: Array, x: Array, z: Array) -> Array:
         return np.asarray(np.sin(x + 2.0 * t[:, None]).sum(axis=1) + np.sin(z[:, 0] * x[:, 0]))
@@ -38,7 +39,7 @@ def shear() -> theory.Observable:
 
 
 def closes(subject: Subject, effort: Effort) -> Found:
-    """|phi_0 + drift + martingale - phi| over its largest part, along paths."""
+    """Measure |phi_0 + drift + martingale - phi| over its largest part, along paths."""
     for p in (small_convex(), paper_strongly_convex()):
         for start in STARTS:
             if p.mu == 0.0 and start == math.inf:
@@ -56,7 +57,7 @@ def closes(subject: Subject, effort: Effort) -> Found:
 
 
 def martingale(subject: Subject, effort: Effort) -> Found:
-    """The mean of M at the second event, over runs on clocks of their own, against 0."""
+    """Compare the mean of M at the second event, over runs on clocks of their own, against 0."""
     p = Quadratic([1.0, 0.3, 0.1], [1.0, -1.0, 0.5])
     rng = np.random.default_rng([effort.seed, 21])
     method = subject.continuized(p.L, p.mu)
@@ -87,7 +88,7 @@ def _step(
 
 
 def prefactors(subject: Subject, effort: Effort) -> Found:
-    """The five prefactors over the terms they are made of, for the paper's parameters."""
+    """Measure the five prefactors over the terms they are made of, for the paper's parameters."""
     for L, mu in ((1.0, 0.0), (2.0, 0.1), (3.0, 0.001)):
         for start in STARTS:
             if mu == 0.0 and start == math.inf:

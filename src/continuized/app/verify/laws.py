@@ -30,7 +30,8 @@ WIDTH = 50  # of a vector of noise; also the gaps that are put together
 
 
 def gaps(subject: Subject, effort: Effort) -> Found:
-    """The mean of the clock's gaps, the variance of e^{-gap}, and that one tells not the next.
+    """Measure the mean of the clock's gaps, the variance of e^{-gap}, and what one tells of the
+    next.
 
     e^{-gap} is uniform on [0, 1], and so bounded, where squares of gaps would be very skewed.
     """
@@ -42,7 +43,8 @@ def gaps(subject: Subject, effort: Effort) -> Found:
 
 
 def noise(subject: Subject, effort: Effort) -> Found:
-    """The mean and the variance of noise, and that no entry tells another, nor the next vector."""
+    """Measure the mean and the variance of noise, and what an entry tells of another one and of
+    the next vector."""
     root, variance = random_streams.seed_sequence(effort.seed), 0.04
     rng = random_streams.generator(root, random_streams.MARKS)
     drawn = subject.gaussian(variance).draw(rng, 2 * effort.runs, WIDTH)
@@ -61,7 +63,7 @@ def _compare(columns: list[Array], expected: list[float], alpha: float) -> Measu
 
 
 def marks(subject: Subject, effort: Effort) -> Found:
-    """How often coordinates, blocks and rows are drawn, alone and one after the other."""
+    """Measure how often coordinates, blocks and rows are drawn, alone and one after the other."""
     L_i = np.array([1.0, 0.6, 0.3, 0.2, 0.1])
     rng = np.random.default_rng(10)
     X = rng.standard_normal((6, 3)) * rng.uniform(0.5, 1.5, (6, 1))
@@ -84,7 +86,7 @@ def marks(subject: Subject, effort: Effort) -> Found:
 
 
 def edges(subject: Subject, effort: Effort) -> Found:
-    """How often each edge ticks in the simulator, alone and one after the other."""
+    """Measure how often each edge ticks in the simulator, alone and one after the other."""
     g = Graph.of("grid:2x3", rates=[0.05, 0.1, 0.1, 0.15, 0.15, 0.2, 0.25])
     root = random_streams.seed_sequence(effort.seed)
     nodes = gossip_nodes.make_nodes(np.zeros((g.nodes, 1)), subject.gossip().constants(g))
@@ -93,7 +95,7 @@ def edges(subject: Subject, effort: Effort) -> Found:
 
 
 def messages(subject: Subject, effort: Effort) -> Found:
-    """How often a message comes (never, once, twice), and how long it takes."""
+    """Measure how often a message comes (never, once, twice), and how long it takes."""
     links = Links(delay=2.0, constant=False, loss=0.1, duplication=0.3, wait=1.0)
     rng = random_streams.generator(random_streams.seed_sequence(effort.seed), random_streams.LINKS)
     copies = [draw_copies(links, rng) for _ in range(TOGETHER * effort.runs)]
@@ -106,7 +108,8 @@ def messages(subject: Subject, effort: Effort) -> Found:
 
 
 def _compare_shares(drawn: Any, p: Array, alpha: float) -> Measurement:
-    """The largest -log of the bound on the probability of a share, of marks and of pairs."""
+    """Measure the largest -log of the bound on the probability of a share, of marks and of
+    pairs."""
     flat = np.ravel(drawn)[: 2 * (np.size(drawn) // 2)]
     both = flat[::2] * len(p) + flat[1::2]
     worst = max(_surprise(flat, p), _surprise(both, np.outer(p, p).ravel()))

@@ -44,7 +44,7 @@ def compare_each(found: Iterable[Any], expected: Iterable[Any]) -> Found:
 
 
 def process(subject: Subject, effort: Effort) -> Found:
-    """The coefficients of an event, of the three methods of the paper."""
+    """Compare the coefficients of an event, of the three methods of the paper."""
     for L, mu in ((1.0, 0.0), (7.0, 0.0), (1.0, 0.01), (7.0, 2.0)):
         for start in (0.0, 0.3, 5.0, math.inf)[: None if mu else -1]:
             method = subject.continuized(L, mu, start)
@@ -63,7 +63,7 @@ def process(subject: Subject, effort: Effort) -> Found:
 
 
 def paths(subject: Subject, effort: Effort) -> Found:
-    """x, z and f of runs of 200 variables against the iteration of Theorem 4.
+    """Compare x, z and f of runs of 200 variables against the iteration of Theorem 4.
 
     By `minimize`, compiled and with Python's gradients, and by `ensemble`, at events and at a time.
     """
@@ -97,7 +97,7 @@ def paths(subject: Subject, effort: Effort) -> Found:
 
 
 def marked(subject: Subject, effort: Effort) -> Found:
-    """S, the probabilities and the steps of coordinates; R2, kappa and mu of rows."""
+    """Compare S, the probabilities and the steps of coordinates; R2, kappa and mu of rows."""
     L_i = np.linspace(0.2, 1.0, DIM)
     p, root = Quadratic(L_i, np.ones(DIM)), np.sqrt(L_i)
     for sampling, weights in (("sqrt", root), ("uniform", np.ones(DIM)), (L_i / L_i.sum(), L_i)):
@@ -121,7 +121,7 @@ def marked(subject: Subject, effort: Effort) -> Found:
 
 
 def networks(subject: Subject, effort: Effort) -> Found:
-    """The constants that nodes know: of gossip, of the dual method, of A²CiD²."""
+    """Compare the constants that nodes know: of gossip, of the dual method, of A²CiD²."""
     for spec in ("path:12", "grid:3x4", "star:8"):
         g = Graph.of(spec)
         mu_g, R = formulas.graph_constants(g.nodes, g.edges, g.P)
@@ -142,13 +142,13 @@ def networks(subject: Subject, effort: Effort) -> Found:
 
 
 def _dual_constants(mu_g: float, R: float, mu: float, L: float) -> tuple[float, float, float]:
-    """theta, gamma and gamma' of the dual method."""
+    """Return theta, gamma and gamma' of the dual method."""
     theta = math.sqrt(mu_g / (2.0 * R)) * math.sqrt(mu / L)
     return theta, mu / 2.0, math.sqrt(L * mu / (2.0 * mu_g * R))
 
 
 def gossip_path(subject: Subject, effort: Effort) -> Found:
-    """x and z of the simulator's nodes, 200 variables each, against gossip written out."""
+    """Compare x and z of the simulator's nodes, 200 variables each, against gossip written out."""
     g = Graph.of("grid:3x4")
     mu_g, R = formulas.graph_constants(g.nodes, g.edges, g.P)
     x0 = np.random.default_rng(effort.seed).standard_normal((g.nodes, DIM))
@@ -165,7 +165,7 @@ def gossip_path(subject: Subject, effort: Effort) -> Found:
 
 
 def decentralized_paths(subject: Subject, effort: Effort) -> Found:
-    """The nodes' estimates by the dual method and by DADAO, against both written out."""
+    """Compare the nodes' estimates by the dual method and by DADAO, against both written out."""
     g, dim = Graph.of("grid:3x4"), 3
     parts = ridge(g.nodes, dim)
     mu_g, R = formulas.graph_constants(g.nodes, g.edges, g.P)
@@ -193,7 +193,8 @@ def decentralized_paths(subject: Subject, effort: Effort) -> Found:
 
 
 def _hessians(parts: Objective) -> tuple[list[Array], float, float]:
-    """The Hessians of the nodes; mu and L, the least and the largest of all their eigenvalues."""
+    """Return the Hessians of the nodes; mu and L, the least and the largest of all their
+    eigenvalues."""
     rows = [parts.X[parts.rows(i)] for i in range(parts.nodes)]
     hessians = [scale * X.T @ X for scale, X in zip(parts.scale.tolist(), rows, strict=True)]
     values = np.linalg.eigvalsh(np.stack(hessians))
@@ -203,7 +204,7 @@ def _hessians(parts: Objective) -> tuple[list[Array], float, float]:
 def _follow(
     method: Any, g: Graph, parts: Objective, seed: int
 ) -> tuple[InstantEngine, list[tuple[float, int, int]]]:
-    """An engine after some events, and these as (t, i, j) or (t, i, -1)."""
+    """Return an engine after some events, and these as (t, i, j) or (t, i, -1)."""
     root = seed_sequence(seed)
     engine = InstantEngine(g, make_nodes(method, g, parts), root)
     drawn = engine.make_stream(root).draw(5 * EVENTS)

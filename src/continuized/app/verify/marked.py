@@ -36,45 +36,47 @@ RUNS, ROW_RUNS = 6, 4
 
 
 def quadratic(mu: float | None = None) -> Quadratic:
-    """A quadratic of twenty coordinates."""
+    """Return a quadratic of twenty coordinates."""
     return Quadratic(np.linspace(0.2, 1.0, 20), np.ones(20), mu=mu)
 
 
 def small_quadratic() -> Quadratic:
-    """Three coordinates that differ much."""
+    """Return a quadratic of three coordinates that differ much."""
     return Quadratic([1.0, 0.3, 0.02], [1.0, -2.0, 3.0])
 
 
 def least_squares(noise: float = 0.0, l2: float = 0.0) -> LeastSquares:
-    """Rows of three very different columns; labels without noise by default."""
+    """Return least squares on rows of three very different columns; labels without noise by
+    default."""
     rng = np.random.default_rng(5)
     X = rng.standard_normal((12, 3)) * [1.0, 0.5, 0.2]
     return LeastSquares(X, X @ [1.0, -2.0, 3.0] + noise * rng.standard_normal(12), l2=l2)
 
 
 def wide_least_squares() -> LeastSquares:
-    """Rows of ten columns, of different lengths."""
+    """Return least squares on rows of ten columns, of different lengths."""
     rng = np.random.default_rng(6)
     X = rng.standard_normal((30, 10)) * rng.uniform(0.5, 1.5, (30, 1))
     return LeastSquares(X, X @ np.ones(10))
 
 
 def make_correlated(noise: float = 1.0, l2: float = 0.01) -> LeastSquares:
-    """Columns that are much alike: L_B is far above the largest L_i, and L_H not far below R2."""
+    """Return ridge regression on columns that are much alike: L_B is far above the largest L_i, and
+    L_H not far below R2."""
     rng = np.random.default_rng(7)
     X = 0.3 * rng.standard_normal((12, 6)) + rng.standard_normal((12, 1))
     return LeastSquares(X, X @ np.arange(6.0) + noise * rng.standard_normal(12), l2=l2)
 
 
 def thirty_columns() -> LeastSquares:
-    """Ridge regression of thirty columns."""
+    """Return a ridge regression of thirty columns."""
     rng = np.random.default_rng(8)
     X = rng.standard_normal((80, 30))
     return LeastSquares(X, X @ np.ones(30) + rng.standard_normal(80), l2=0.1)
 
 
 def draw_samples(stepper: Any, times: list[float], runs: int, seed: Seed) -> Array:
-    """x at fixed times in independent runs of a stepper, shape (runs, times, dim)."""
+    """Return x at fixed times in independent runs of a stepper, shape (runs, times, dim)."""
     stream = clocks.Poisson(seed, marks=stepper.law).stream()
     start, found = capture(stepper), []
     for events in cut_into_runs(stream, times[-1], runs):
@@ -97,7 +99,7 @@ def cut_into_runs(stream: clocks.Stream, T: float, runs: int) -> Iterator[clocks
 
 
 def _follow(stepper: Any, events: clocks.Events, times: list[float]) -> Array:
-    """x at the given times of one run."""
+    """Return x at the given times of one run."""
     coefs = coefficients(stepper.process, events, 0.0)
     rows, done, last = [], 0, 0.0
     for time in times:
@@ -117,7 +119,7 @@ Cases = list[tuple[Problem, Any]]  # problems, and a method for each
 
 
 def compare_means(effort: Effort, cases: Cases, times: list[float]) -> Found:
-    """Means over runs: of f, or for rows of |x - x*|^2 / 2.
+    """Compare means over runs: of f, or for rows of |x - x*|^2 / 2.
 
     At early times, and with enough coordinates or columns for these to be nearly normal.
     """
@@ -164,7 +166,7 @@ def compare_lazy(stepper: Any, step: Step, seed: int) -> Found:
 
 
 def coordinate_equality(subject: Subject, effort: Effort) -> Found:
-    """E f(x_t) of coordinate descent: convex, strongly convex, start = 0, plain."""
+    """Measure E f(x_t) of coordinate descent: convex, strongly convex, start = 0, plain."""
     make = subject.coordinate_descent
     cases: Cases = [
         (quadratic(mu=0.0), make()),
@@ -176,7 +178,7 @@ def coordinate_equality(subject: Subject, effort: Effort) -> Found:
 
 
 def row_equality(subject: Subject, effort: Effort) -> Found:
-    """E |x_t - x*|^2 / 2 of rows: stochastic least squares and Kaczmarz."""
+    """Measure E |x_t - x*|^2 / 2 of rows: stochastic least squares and Kaczmarz."""
     p = wide_least_squares()
     cases: Cases = [
         (p, subject.stochastic_least_squares()),
@@ -188,7 +190,7 @@ def row_equality(subject: Subject, effort: Effort) -> Found:
 
 
 def block_equality(subject: Subject, effort: Effort) -> Found:
-    """E f(x_t) of blocks: alone on a quadratic, together on least squares, plain."""
+    """Measure E f(x_t) of blocks: alone on a quadratic, together on least squares, plain."""
     make = subject.coordinate_descent
     cases: Cases = [
         (quadratic(), make(blocks=3, start=0.0)),
@@ -199,7 +201,7 @@ def block_equality(subject: Subject, effort: Effort) -> Found:
 
 
 def batch_equality(subject: Subject, effort: Effort) -> Found:
-    """E |x_t - x*|^2 / 2 of batches: of rows drawn uniformly, and by their norms."""
+    """Measure E |x_t - x*|^2 / 2 of batches: of rows drawn uniformly, and by their norms."""
     p = wide_least_squares()
     cases: Cases = [
         (p, subject.stochastic_least_squares(batch=2)),
@@ -211,7 +213,8 @@ def batch_equality(subject: Subject, effort: Effort) -> Found:
 
 @compare_with_bound
 def coordinate_bound(subject: Subject) -> Cases:
-    """E f(x_t) - f* <= the bound of theory.bounds.marked with S for L; and the plain bounds."""
+    """List what must satisfy E f(x_t) - f* <= the bound of theory.bounds.marked with S for L; and
+    the plain bounds."""
     make = subject.coordinate_descent
     return [
         (small_quadratic(), make()),
@@ -225,7 +228,7 @@ def coordinate_bound(subject: Subject) -> Cases:
 
 @compare_with_bound
 def row_bound(subject: Subject) -> Cases:
-    """E |x_t - x*|^2 / 2 <= its bound, for rows."""
+    """List what must satisfy E |x_t - x*|^2 / 2 <= its bound, for rows."""
     uniform, by_norm = subject.stochastic_least_squares, subject.kaczmarz
     methods = [uniform(), uniform(mu=0.0), uniform(start=0.0)]
     methods += [by_norm(), by_norm(accelerated=False), by_norm(accelerated=False, mu=0.0)]
@@ -234,7 +237,8 @@ def row_bound(subject: Subject) -> Cases:
 
 @compare_with_bound
 def block_bound(subject: Subject) -> Cases:
-    """E f(x_t) - f* <= the bound of theory.bounds.marked with S = max_B L_B / p_B^2 for L."""
+    """List what must satisfy E f(x_t) - f* <= the bound of theory.bounds.marked with S = max_B L_B
+    / p_B^2 for L."""
     make = subject.coordinate_descent
     return [
         (make_correlated(), make(blocks=BLOCKS)),
@@ -246,7 +250,7 @@ def block_bound(subject: Subject) -> Cases:
 
 @compare_with_bound
 def batch_bound(subject: Subject) -> Cases:
-    """E |x_t - x*|^2 / 2 <= its bound with R2 and kappa of batches."""
+    """List what must satisfy E |x_t - x*|^2 / 2 <= its bound with R2 and kappa of batches."""
     uniform, by_norm = subject.stochastic_least_squares, subject.kaczmarz
     methods = [uniform(batch=2), uniform(batch=8), uniform(batch=8, mu=0.0)]
     methods += [by_norm(batch=3), by_norm(batch=20, accelerated=False)]
@@ -254,14 +258,15 @@ def batch_bound(subject: Subject) -> Cases:
 
 
 def lazy_is_eager(subject: Subject, effort: Effort) -> Found:
-    """The relative distance of the lazy kernels from steps that mix everything."""
+    """Measure the relative distance of the lazy kernels from steps that mix everything."""
     noisy = least_squares(noise=1.0, l2=0.01)
     large = Quadratic(np.linspace(0.2, 1.0, 200), np.ones(200))
     return compare_with_eager(subject, effort, [small_quadratic(), noisy, large])
 
 
 def lazy_groups_are_eager(subject: Subject, effort: Effort) -> Found:
-    """The relative distance of the lazy kernels of blocks and batches from steps that mix all."""
+    """Measure the relative distance of the lazy kernels of blocks and batches from steps that mix
+    all."""
     return compare_with_eager(subject, effort, [make_correlated()], BLOCKS, batch=3)
 
 
@@ -269,7 +274,7 @@ def compare_with_eager(
     subject: Subject, effort: Effort, problems: Sequence[Problem], blocks: Any = None,
     batch: int = 1,
 ) -> Found:  # fmt: skip
-    """Coordinates (or blocks of them) on the problems, and rows (or batches of them)."""
+    """Compare coordinates (or blocks of them) on the problems, and rows (or batches of them)."""
     rows = wide_least_squares()
     groups = None if blocks is None else [np.array(block) for block in blocks]
     for start in (None, 0.0, 5.0):
@@ -289,7 +294,7 @@ def _eager(stepper: Any, jumps: Any) -> Step:
 
 
 def lazy_proximal_steps_are_eager(subject: Subject, effort: Effort) -> Found:
-    """The same of proximal steps: the lasso and a box, with unequal p_i, from x_0 = 0."""
+    """Measure the same of proximal steps: the lasso and a box, with unequal p_i, from x_0 = 0."""
     p = least_squares(noise=1.0)
     shares = np.arange(1.0, p.dim + 1.0)
     for prox in (L1(0.1), Box(-0.2, 0.3)):

@@ -35,12 +35,12 @@ NODES, DIM = 16, 4  # enough for the sum over them to be nearly normal, at an ea
 
 
 def slow_start() -> tuple[Graph, Array]:
-    """A grid and its slow mode, of which the mean square is nearly normal up to 1/theta."""
+    """Return a grid and its slow mode, of which the mean square is nearly normal up to 1/theta."""
     return Graph.of("grid:8x9"), np.tile(np.cos(np.pi * (np.arange(9) + 0.5) / 9.0), 8)
 
 
 def gossip_equality(subject: Subject, effort: Effort) -> Found:
-    """E |x_t - mean|^2 in the simulator against the exact second moments."""
+    """Compare E |x_t - mean|^2 in the simulator against the exact second moments."""
     g, x0 = slow_start()
     root, T = random_streams.seed_sequence(effort.seed), 1.0 / g.theta
     for accelerated in BOTH:
@@ -56,7 +56,7 @@ def gossip_equality(subject: Subject, effort: Effort) -> Found:
 
 
 def gossip_bound(subject: Subject, effort: Effort) -> Found:
-    """The exact E |x_t - mean|^2 over its bound, from every node and the slow mode."""
+    """Measure the exact E |x_t - mean|^2 over its bound, from every node and the slow mode."""
     for spec in ("path:12", "grid:3x4", "star:8"):
         g = Graph.of(spec)
         times = np.linspace(0.0, 12.0, 7) / g.theta
@@ -70,7 +70,7 @@ def gossip_bound(subject: Subject, effort: Effort) -> Found:
 
 
 def gossip_rate(subject: Subject, effort: Effort) -> Found:
-    """The rate that the theorem promises over the exact one, of the slowest mode."""
+    """Measure the rate that the theorem promises over the exact one, of the slowest mode."""
     for spec in ("path:12", "grid:3x4", "star:8", "cycle:9"):
         g = Graph.of(spec)
         plain = theory.gossip_rate(g, subject.gossip(accelerated=False))
@@ -81,7 +81,8 @@ def gossip_rate(subject: Subject, effort: Effort) -> Found:
 
 
 def gossip_conserves(subject: Subject, effort: Effort) -> Found:
-    """How far sum (x + z) and what is on its way are from the start's, messages being lost."""
+    """Measure how far sum (x + z) and what is on its way are from the start's, messages being
+    lost."""
     g, x0 = slow_start()
     x0 = x0 + 1.0
     root, total = random_streams.seed_sequence(effort.seed), 2.0 * np.sum(x0)
@@ -99,7 +100,8 @@ def gossip_conserves(subject: Subject, effort: Effort) -> Found:
 
 
 def ridge(nodes: int, dim: int, kappa: float = 4.0) -> Objective:
-    """Hessians of eigenvalues from 1 to the node's own largest, at most kappa, turned at random."""
+    """Return parts whose Hessians have eigenvalues from 1 to the node's own largest, at most kappa,
+    turned at random."""
     rng = np.random.default_rng([nodes, dim])
     parts = []
     for c in rng.permutation(np.geomspace(1.0, kappa, nodes)).tolist():
@@ -110,7 +112,7 @@ def ridge(nodes: int, dim: int, kappa: float = 4.0) -> Objective:
 
 
 def dual_equality(subject: Subject, effort: Effort) -> Found:
-    """E mean_i |w_i - x*|^2 of the nodes' estimates against the exact second moments."""
+    """Compare E mean_i |w_i - x*|^2 of the nodes' estimates against the exact second moments."""
     graph, parts = Graph.of(f"cycle:{NODES}"), ridge(NODES, DIM)
     root, t = random_streams.seed_sequence(effort.seed), 0.2 / Dual().rate(graph, parts)
     for accelerated in BOTH:
@@ -127,7 +129,7 @@ def dual_equality(subject: Subject, effort: Effort) -> Found:
 
 
 def dual_bound(subject: Subject, effort: Effort) -> Found:
-    """The exact E mean_i |w_i - x*|^2 over its bound."""
+    """Measure the exact E mean_i |w_i - x*|^2 over its bound."""
     for spec, kappa in (("path:5", 4.0), ("star:5", 20.0), ("complete:5", 1.0)):
         graph, parts = Graph.of(spec), ridge(5, 2, kappa)
         for accelerated in BOTH:
@@ -138,8 +140,8 @@ def dual_bound(subject: Subject, effort: Effort) -> Found:
 
 
 def dadao_exact_rate(subject: Subject, effort: Effort) -> Found:
-    """The rate that the theorem promises over r, where in the end the mean square of the distance
-    to the limit is as e^{-rt}, from almost every start where the sums of z and z~ are 0.
+    """Measure the rate that the theorem promises over r, where in the end the mean square of the
+    distance to the limit is as e^{-rt}, from almost every start where the sums of z and z~ are 0.
 
     Those sums stay.  For few nodes: the generator has (6 nodes dim)^4 / 4 entries.
     """
@@ -153,7 +155,7 @@ def dadao_exact_rate(subject: Subject, effort: Effort) -> Found:
 
 
 def dadao_bound(subject: Subject, effort: Effort) -> Found:
-    """The exact E mean_i |x_i - x*|^2 over its bound."""
+    """Measure the exact E mean_i |x_i - x*|^2 over its bound."""
     cases = (("path:2", 1, 1.0), ("path:3", 1, 100.0), ("star:4", 1, 10.0), ("complete:3", 2, 20.0))
     for spec, dim, kappa in cases:
         graph = Graph.of(spec)
@@ -164,7 +166,8 @@ def dadao_bound(subject: Subject, effort: Effort) -> Found:
 
 
 def dadao_runs(subject: Subject, effort: Effort) -> Found:
-    """The share of runs that fall slower than promised, of which there are at most one half.
+    """Measure the share of runs that fall slower than promised, of which there are at most one
+    half.
 
     By Hoeffding's inequality the share among n runs is above 1/2 by sqrt(log(1/alpha) / (2n)) with
     probability alpha at most.
@@ -182,7 +185,8 @@ def dadao_runs(subject: Subject, effort: Effort) -> Found:
 
 
 def a2cid2_is_gossip(subject: Subject, effort: Effort) -> Found:
-    """A²CiD² with a gradient step of 0 against gossip on the same exchanges, by `replay`."""
+    """Compare A²CiD² with a gradient step of 0 against gossip on the same exchanges, by
+    `replay`."""
     graph, parts = Graph.of("grid:3x4"), ridge(12, 2)
     start = np.random.default_rng(effort.seed).standard_normal((12, 2))
     root = random_streams.seed_sequence(effort.seed)
@@ -200,7 +204,7 @@ def a2cid2_is_gossip(subject: Subject, effort: Effort) -> Found:
 
 
 def a2cid2_is_sgd(subject: Subject, effort: Effort) -> Found:
-    """A²CiD² without exchanges against each node's own stochastic gradient descent."""
+    """Compare A²CiD² without exchanges against each node's own stochastic gradient descent."""
     graph, parts, step = Graph.of("path:3"), ridge(3, 2), 0.05
     root = random_streams.seed_sequence(effort.seed)
     engine = InstantEngine(graph, make_nodes(subject.a2cid2(step=step), graph, parts), root)

@@ -14,7 +14,8 @@ DRAWS = 50_000  # squared errors skew by 1.4
 
 
 def regression() -> LogisticRegression:
-    """Logistic, of 40 rows of one length and 4 columns: so the errors skew little."""
+    """Return a logistic regression of 40 rows of one length and 4 columns: so the errors skew
+    little."""
     rng = np.random.default_rng(5)
     X = rng.standard_normal((40, 4))
     X /= np.linalg.norm(X, axis=1)[:, None]
@@ -23,7 +24,8 @@ def regression() -> LogisticRegression:
 
 
 def minibatches(subject: Subject, effort: Effort) -> Found:
-    """The mean of estimates against the gradient, and of their squared errors against variance."""
+    """Compare the mean of estimates against the gradient, and of their squared errors against
+    variance."""
     p, rng = regression(), np.random.default_rng([effort.seed, 23])
     x = np.linspace(-0.1, 0.2, p.dim)
     for batch in (1, 4):
@@ -35,7 +37,7 @@ def minibatches(subject: Subject, effort: Effort) -> Found:
 
 
 def drift(subject: Subject, effort: Effort) -> Found:
-    """The exact drift with single rows as gradients, over Theorem 6's sigma^2 A / L."""
+    """Measure the exact drift with single rows as gradients, over Theorem 6's sigma^2 A / L."""
     p, rng = regression(), np.random.default_rng([effort.seed, 24])
     oracle = subject.minibatch(p, 1)
     for mu, start in ((p.mu, np.inf), (p.mu, 1.0), (0.0, 1.0)):
@@ -50,7 +52,8 @@ def drift(subject: Subject, effort: Effort) -> Found:
 
 
 def floors(subject: Subject, effort: Effort) -> Found:
-    """The floor against second moments that are written out here and iterated to their limit."""
+    """Compare the floor against second moments that are written out here and iterated to their
+    limit."""
     L, mu, sigma2 = 1.0, 0.02, 0.01
     p = Quadratic([mu, 0.1, L])
     for larger in (1.0, 4.0):

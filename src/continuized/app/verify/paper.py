@@ -74,7 +74,7 @@ class LogCosh(Problem):
         return (u + np.log1p(np.exp(-2.0 * u)) - np.log(2.0)).sum(axis=-1)
 
     def grads(self, points: Any) -> Any:
-        """The gradient at each row."""
+        """Return the gradient at each row."""
         return np.tanh(points - self.x_star)
 
 
@@ -82,12 +82,13 @@ log_cosh = cache(LogCosh)  # compiled once
 
 
 def round_quadratic(mu: float) -> Quadratic:
-    """Fifty eigenvalues in [0.2, 1]: so many that noise makes f nearly normal."""
+    """Return a quadratic with fifty eigenvalues in [0.2, 1]: so many that noise makes f nearly
+    normal."""
     return Quadratic(np.linspace(0.2, 1.0, 50), np.ones(50), mu=mu)
 
 
 def small_convex() -> Quadratic:
-    """A few eigenvalues between 0 and 1, run with the convex parameters."""
+    """Return a quadratic with a few eigenvalues between 0 and 1, run with the convex parameters."""
     return Quadratic([1.0, 0.3, 0.05, 0.0], [1.0, -2.0, 3.0, 0.0], mu=0.0)
 
 
@@ -97,7 +98,8 @@ def small_convex() -> Quadratic:
 def compare_discrete(
     subject: Subject, effort: Effort, make: Callable[[Subject, Problem], Method]
 ) -> Found:
-    """(f(x_k) - f*) / bound for every k, on the one path there is; convex and strongly convex."""
+    """Measure (f(x_k) - f*) / bound for every k, on the one path there is; convex and strongly
+    convex."""
     for p in (small_convex(), paper_convex(), log_cosh(), paper_strongly_convex()):
         method, x0, k = make(subject, p), np.zeros(p.dim or 0), np.arange(1, 301)
         points = follow(method, p, clocks.Unit(), k.size)
@@ -108,7 +110,7 @@ def compare_discrete(
 def follow(
     method: Method, p: Problem, clock: clocks.Clock, events: int
 ) -> Iterator[tuple[clocks.Event, State]]:
-    """The events of a clock, and the state of a method after each, from 0."""
+    """Yield the events of a clock, and the state of a method after each, from 0."""
     state = method.init(np.zeros(p.dim or 0))
     for event in clock.stream().draw(events).each():
         state, _ = method.step(state, event, lambda x, mark: p.grad(x))
@@ -120,7 +122,7 @@ theorem_2 = partial(compare_discrete, make=lambda s, p: s.nesterov(p.L, p.mu))
 
 
 def continuized_cases(subject: Subject) -> list[tuple[Quadratic, Continuized]]:
-    """The continuized method on the quadratics, with every start."""
+    """Return the continuized method on the quadratics, with every start."""
     quadratics = (small_convex(), paper_convex(), paper_strongly_convex())
     return [
         (p, subject.continuized(p.L, p.mu, start))
@@ -131,7 +133,7 @@ def continuized_cases(subject: Subject) -> list[tuple[Quadratic, Continuized]]:
 
 
 def compare_with_bound(subject: Subject, effort: Effort, sigma2: float = 0.0) -> Found:
-    """The exact E f(x_t) - f* over its bound, with noise of total variance sigma2."""
+    """Measure the exact E f(x_t) - f* over its bound, with noise of total variance sigma2."""
     times = np.geomspace(0.1, 200.0, 40)
     for p, method in continuized_cases(subject):
         x0 = np.zeros(p.dim)
@@ -144,7 +146,8 @@ theorem_6 = partial(compare_with_bound, sigma2=0.01)  # the same with additive n
 
 
 def theorem_4(subject: Subject, effort: Effort) -> Found:
-    """The discrete iteration against the ODE integrated numerically, with jumps, on one clock."""
+    """Compare the discrete iteration against the ODE integrated numerically, with jumps, on one
+    clock."""
     for p, method in continuized_cases(subject):
         if p.dim <= 4:
             x, z, t = np.zeros(p.dim), np.zeros(p.dim), 0.0
@@ -160,7 +163,7 @@ def theorem_4(subject: Subject, effort: Effort) -> Found:
 def _integrate(
     method: Continuized, x: Array, z: Array, t0: float, t1: float
 ) -> tuple[Array, Array]:
-    """dx = eta (z - x) dt, dz = eta' (x - z) dt from t0 to t1, by an ODE solver."""
+    """Integrate dx = eta (z - x) dt, dz = eta' (x - z) dt from t0 to t1, by an ODE solver."""
     from scipy.integrate import solve_ivp
 
     c = method.constants
@@ -180,7 +183,7 @@ def _integrate(
 
 
 def drift(subject: Subject, effort: Effort) -> Found:
-    """The generator I_t / phi_t at random states."""
+    """Measure the generator I_t / phi_t at random states."""
     for p, method, t, x, z in _random_states(subject, effort):
         A, B = np.transpose([lyapunov_weights(s, *method.constants) for s in t.tolist()])
         phi = A * (p.values(x) - p.f_star) + B * ((z - p.x_star) ** 2).sum(axis=1)
@@ -188,7 +191,7 @@ def drift(subject: Subject, effort: Effort) -> Found:
 
 
 def supermartingale(subject: Subject, effort: Effort) -> Found:
-    """The share of random states where E phi at the next event is above phi."""
+    """Measure the share of random states where E phi at the next event is above phi."""
     above, total = 0, 0
     for p, method, t, x, z in _random_states(subject, effort):
         gap = theory.supermartingale_gap(method, p, t, x, z)
@@ -200,7 +203,7 @@ def supermartingale(subject: Subject, effort: Effort) -> Found:
 def _random_states(
     subject: Subject, effort: Effort
 ) -> Iterator[tuple[Problem, Continuized, Array, Array, Array]]:
-    """Random (t, x, z), of every scale, on one-dimensional functions and the small ones."""
+    """Draw random (t, x, z), of every scale, on one-dimensional functions and the small ones."""
     rng = np.random.default_rng([effort.seed, 1])
     cases: list[tuple[Problem, Continuized]] = []
     for mu in (0.0, 0.01, 0.5):
@@ -218,7 +221,7 @@ def _random_states(
 
 
 def flow_digits(subject: Subject, effort: Effort) -> Found:
-    """The convex mixing weight against 60-digit arithmetic, in ulp, up to T = 1e15."""
+    """Compare the convex mixing weight against 60-digit arithmetic, in ulp, up to T = 1e15."""
     rng = np.random.default_rng([effort.seed, 2])
     method = subject.continuized(1.0)
     for t0 in np.geomspace(1.0, 1e15, 200).tolist():
@@ -243,14 +246,15 @@ def one_family(subject: Subject, effort: Effort) -> Found:
 
 
 def scaling_limits(subject: Subject, effort: Effort) -> Found:
-    """The rate at which the process comes to the ODE as L grows; the clock's own is -1/4."""
+    """Measure the rate at which the process comes to the ODE as L grows; the clock's own is
+    -1/4."""
     for p in (small_convex(), paper_strongly_convex()):
         found = theory.expected_scaling_distance(p, np.zeros(p.dim), 4.0, np.geomspace(1e2, 1e5, 4))
         yield at_most(0.01, abs(found.rate + 0.25))
 
 
 def tuned_L(subject: Subject, effort: Effort) -> Found:
-    """The exact error at the horizon with the noise-adapted L, over the predicted one."""
+    """Measure the exact error at the horizon with the noise-adapted L, over the predicted one."""
     sigma2, horizon = 0.01, 200.0
     for p in (small_convex(), paper_strongly_convex()):
         x0 = np.zeros(p.dim)
@@ -266,7 +270,7 @@ def tuned_L(subject: Subject, effort: Effort) -> Found:
 
 
 def event_times(subject: Subject, effort: Effort) -> Found:
-    """The empirical law of T_k against Gamma(k, 1), as a multiple of the DKW radius."""
+    """Compare the empirical law of T_k against Gamma(k, 1), as a multiple of the DKW radius."""
     from scipy.special import gammainc
 
     p = Quadratic([1.0], [1.0])
@@ -283,7 +287,7 @@ def compare_means(
     subject: Subject, effort: Effort, problem: Callable[[], Quadratic],
     times: Sequence[float] = TIMES, start: float | None = None, variance: float = 0.0,
 ) -> Found:  # fmt: skip
-    """E f(x_t) against the exact mean; with noise of this variance, from the optimum."""
+    """Compare E f(x_t) against the exact mean; with noise of this variance, from the optimum."""
     runs = effort.runs if variance else int(SKEWED * effort.runs)
     p = problem()
     method = subject.continuized(p.L, p.mu, start)
@@ -309,7 +313,7 @@ noise_floor = partial(
 
 
 def equality_at_events(subject: Subject, effort: Effort) -> Found:
-    """E f(x_k) at the k-th event, both cases; later, a rare run is 30 times the mean."""
+    """Measure E f(x_k) at the k-th event, both cases; later, a rare run is 30 times the mean."""
     for p in (small_convex(), paper_strongly_convex()):
         method, x0, k = subject.continuized(p.L, p.mu), np.zeros(p.dim), [1, 4, 10]
         e = ensemble(p, method, x0, runs=int(SKEWED * effort.runs), steps=max(k), rng=effort.seed)
@@ -319,7 +323,7 @@ def equality_at_events(subject: Subject, effort: Effort) -> Found:
 
 
 def theorem_5(subject: Subject, effort: Effort) -> Found:
-    """E[weight(T_k) (f(x_k) - f*)] against its bound: how far the mean may be above it."""
+    """Compare E[weight(T_k) (f(x_k) - f*)] against its bound: how far the mean may be above it."""
     for p in (log_cosh(), small_convex(), paper_strongly_convex()):
         method, x0, k = subject.continuized(p.L, p.mu), np.zeros(p.dim or 0), [2, 8, 20]
         e = ensemble(p, method, x0, runs=effort.runs, steps=max(k), rng=effort.seed)
@@ -332,7 +336,7 @@ def theorem_5(subject: Subject, effort: Effort) -> Found:
 
 
 def theorem_3_beyond_quadratics(subject: Subject, effort: Effort) -> Found:
-    """E f(x_t) against Theorem 3 on a function that is no quadratic."""
+    """Compare E f(x_t) against Theorem 3 on a function that is no quadratic."""
     p, times = log_cosh(), [2.0, 6.0, 15.0]
     method, x0 = subject.continuized(p.L, 0.0), np.zeros(p.dim or 0)
     e = ensemble(p, method, x0, runs=effort.runs, times=times, rng=effort.seed, keep="mean")

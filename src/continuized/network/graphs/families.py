@@ -276,11 +276,16 @@ def give_size(spec: str, nodes: int) -> str:
     if kind not in FAMILIES or len(fields) != FAMILIES[kind].form.count(":") + (kind == "regular"):
         return spec
     if kind == "grid":
-        rows = max(r for r in range(1, math.isqrt(nodes) + 1) if nodes % r == 0)
-        return f"{kind}:{rows}x{nodes // rows}"
+        return "{}:{}x{}".format(kind, *find_sides(nodes))
     if kind == "regular":
         return spec if "x" in fields[0] else f"{kind}:{fields[0]}x{nodes}"
     return ":".join([kind, str(nodes), *fields])
+
+
+def find_sides(nodes: int) -> tuple[int, int]:
+    """Find the rows and columns of a grid, as near to a square as the number of nodes allows."""
+    rows = next(r for r in range(math.isqrt(nodes), 0, -1) if nodes % r == 0)
+    return rows, nodes // rows
 
 
 def is_spec(text: str) -> bool:

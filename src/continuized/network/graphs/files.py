@@ -21,6 +21,8 @@ from continuized.support.validation import short_repr
 FORM = "a line must be `i j`, `i j rate` or `i j {'weight': rate}`"
 # What networkx reads, by the endings of names.
 FOREIGN = {".graphml": "graphml", ".gml": "gml"}
+# What networkx writes, and would be taken for lines of edges.
+NOT_READ = (".gexf", ".net", ".pajek", ".g6", ".graph6", ".s6", ".sparse6", ".dot")
 NamedEdge = tuple[str, str, float | None]
 
 
@@ -59,6 +61,8 @@ def read_edges(path: Path) -> Edges:
     """
     kind = path.suffix.lower()
     edges: list[Any]
+    if kind in NOT_READ:
+        raise ValueError(f"{path}: {kind} files are not read; write it as .graphml, or as edges")
     if kind in FOREIGN:
         edges, names = _read_foreign(path, FOREIGN[kind])
     else:
@@ -169,7 +173,9 @@ def _check_edge(path: Path, line: int, row: Sequence[str]) -> tuple[str, str, fl
         raise ValueError(f"{path}, line {line}: {FORM}, got {short_repr(' '.join(row))}")
     rate = _read_rate(row[2]) if len(row) == 3 else None
     if rate is not None and not (math.isfinite(rate) and rate > 0.0):
-        raise check.refusal(ValueError, f"{path}, line {line}: a rate", "a number > 0", row[2])
+        is_word = math.isnan(rate) and row[2].casefold() != "nan"
+        what = f"a number > 0{' (and names are without spaces)' if is_word else ''}"
+        raise check.refusal(ValueError, f"{path}, line {line}: a rate", what, row[2])
     return row[0], row[1], rate
 
 

@@ -1,9 +1,4 @@
-"""A node in a thread beside the program that learns, with a TCP link to each of its neighbours.
-
-The exchanges are those of `network.protocol`, in the frames of `runtime.wire_format`.  Beside them
-there are a few messages of this file's own: HELLO names who connects; GONE and DONE are passed on
-from neighbour to neighbour until everybody has heard who died or left, and who has finished;
-PARTIAL and MEAN carry sums up a tree and the mean down, once, at the end.
+"""A node in a thread beside the program that learns, and its way from the first link to the end.
 
 A worker whose link closes is dead, unless it has said that it leaves.  No link lasts longer than
 the program: its thread and its sockets end with it, however it ends.
@@ -16,50 +11,19 @@ import contextlib
 import socket
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from continuized.network.learning.learning_node import CANCEL, LearningNode
+from continuized.network.learning.final_mean import FinalMean
+from continuized.network.learning.learning_node import LearningNode
+from continuized.network.learning.links import DONE, GONE, OF_THE_NODE, Link
 from continuized.network.learning.membership import Membership
-from continuized.network.protocol.transitions import KINDS, WITH_VALUES, Message
-from continuized.network.runtime.transports.doorkeeper import Doorkeeper
-from continuized.network.runtime.transports.worker import MOST_BUFFERED, RECONNECT
-from continuized.network.runtime.wire_format import Codec, FrameReader
+from continuized.network.protocol.transitions import Message
+from continuized.network.workers.doorkeeper import Doorkeeper
+from continuized.network.workers.frames import RECONNECT, Codec
 from continuized.problems.base import Array
-
-HELLO, GONE, DONE, PARTIAL, MEAN = range(CANCEL + 1, CANCEL + 6)
-OF_THE_NODE = frozenset({*KINDS, CANCEL})
-ALL_KINDS = OF_THE_NODE | {HELLO, GONE, DONE, PARTIAL, MEAN}
-ALL_WITH_VALUES = WITH_VALUES | {PARTIAL, MEAN}
-PIECE = 1 << 18  # bytes that are written at once
-BACKLOG = 1024  # connections that wait to be accepted
-# A machine that fell silent, without a word to its peers, is given up after about half a minute.
-KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}
-
-
-def make_codec(key: bytes, dim: int, dtype: Any) -> Codec:
-    """Make the codec of a run whose models have `dim` numbers of type `dtype`."""
-    return Codec(key, dim + 1, np.dtype(dtype).newbyteorder("<").str, ALL_KINDS, ALL_WITH_VALUES)
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Open the socket on which neighbours connect; port 0 takes a free one."""
-    family, kind, _, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    opened = socket.socket(family, kind)
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind(address)
-        opened.listen(BACKLOG)
-    except OSError:
-        opened.close()
-        raise
-    opened.setblocking(False)
-    return opened
 
 
 class BackgroundNode:
@@ -70,9 +34,9 @@ class BackgroundNode:
     node : LearningNode
     membership : Membership
     codec : Codec
-        See `make_codec`.
+        See `links.make_codec`.
     listening : socket
-        See `listen`.
+        See `links.listen`.
     addresses : pairs (host, port) by rank
         Where the neighbours listen.
     """
@@ -91,17 +55,13 @@ class BackgroundNode:
         self.strangers = self.sent_bytes = self.received_bytes = 0
         self.nonfinite = 0  # steps whose parameters were not finite, and exchanges that were not
         self.failure: BaseException | None = None
-        self.averaged = False
-        self.why_not = ""  # averaged
+        self.final_mean = FinalMean(node.model, membership, self.lock)
         self._notices: list[str] = []
         self._listening, self._addresses = listening, dict(addresses)
         self._linked, self._ended = threading.Event(), threading.Event()
         self._woken = False
         self._timer: asyncio.Handle | None = None
-        self._finishing = self._leaving = self._announced = self._summing = False
-        self._parent: int | None = None
-        self._children: list[int] = []
-        self._partials: dict[int, Array] = {}
+        self._finishing = self._leaving = self._announced = False
         self._began = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="continuized-gossip", daemon=True)
 
@@ -286,12 +246,7 @@ class BackgroundNode:
         elif message.kind == DONE:
             self._note_done(message.seq)
         else:
-            assert message.values is not None  # the schema of frames
-            if message.kind == PARTIAL:
-                self._partials[message.sender] = message.values
-                self._sum_up()
-            elif message.sender == self._parent:
-                self._take_mean(message.values)
+            self._go_on_with_mean(self.final_mean.receive(message))
 
     def _send(self, messages: list[Message]) -> None:
         for message in messages:
@@ -333,8 +288,9 @@ class BackgroundNode:
         membership = self.membership
         if rank in membership.gone or rank == membership.rank:
             return
-        if self._summing:
-            self._check_sum(rank)
+        if self.final_mean.began:
+            self.final_mean.lose(rank)
+            self._go_on_with_mean([])
             return
         with self.lock:
             cut_off = set(membership.cut_off())
@@ -398,133 +354,19 @@ class BackgroundNode:
 
     def _leave_late_ones_behind(self, seconds: float) -> None:
         late = sorted(set(self.membership.reach()) - self.membership.done)
-        if late and not self._summing and not self._over.is_set():
+        if late and not self.final_mean.began and not self._over.is_set():
             with self.lock:
                 self._notices.append(f"the ranks {late} had not finished after {seconds:g} s")
             for rank in late:
                 self._note_gone(rank, left=True)
 
     def _sum_if_all_done(self) -> None:
-        if self._summing or not self._announced or self._over.is_set():
+        if self.final_mean.began or not self._announced or self._over.is_set():
             return
         if set(self.membership.reach()) <= self.membership.done:
-            self._summing = True
-            self._parent, self._children = self.membership.tree()
-            self._sum_up()
+            self._go_on_with_mean(self.final_mean.begin())
 
-    def _sum_up(self) -> None:
-        """Once the sums of all children are there, pass the sum on, or make the mean of it."""
-        if not self._summing or set(self._children) - self._partials.keys():
-            return
-        with self.lock:
-            self.node.model.mix(np.inf)  # the last transfer may have parted x~ from x again
-            total = self.node.model.x.astype(np.float64)
-        for child in self._children:
-            total += self._partials[child]
-        if self._parent is not None:
-            own = self.membership.rank
-            self._send([Message(PARTIAL, own, self._parent, 0, values=total)])
-        else:
-            mean = total / len(self.membership.reach())
-            self._take_mean(mean.astype(self.node.model.x.dtype))
-
-    def _take_mean(self, mean: Array) -> None:
-        own = self.membership.rank
-        with self.lock:
-            self.node.model.join(mean)
-        self.averaged = True
-        self._send([Message(MEAN, own, child, 0, values=mean) for child in self._children])
-        self._end()
-
-    def _check_sum(self, rank: int) -> None:
-        """A rank is gone while sums are taken: give up if its part of them is missing."""
-        awaited = rank == self._parent or rank in set(self._children) - self._partials.keys()
-        if awaited and not self.averaged:
-            self.why_not = f"rank {rank} is gone, while the mean was taken"
+    def _go_on_with_mean(self, messages: list[Message]) -> None:
+        self._send(messages)
+        if self.final_mean.is_over:
             self._end()
-
-
-class Link(asyncio.Protocol):
-    """The connection to a neighbour, in both directions; `peer` is None until it is known."""
-
-    transport: Any
-
-    def __init__(self, owner: BackgroundNode, peer: int | None) -> None:
-        self.peer = peer
-        self._owner = owner
-        # Who has proven nothing is let send only short frames.
-        codec = owner.codec.without_values() if peer is None else owner.codec
-        self._reader = FrameReader(codec)
-        self._queue: deque[memoryview] = deque()  # what the transport has not taken yet
-        self._paused = False
-
-    @property
-    def waiting(self) -> int:
-        """The bytes that wait to be sent."""
-        return sum(map(len, self._queue)) + int(self.transport.get_write_buffer_size())
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-        opened = transport.get_extra_info("socket")
-        # Short messages go at once: asyncio sees to it only where it made the socket itself.
-        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in KEEP_ALIVE.items():
-            if hasattr(socket, name):
-                opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        if self.peer is None:
-            self._owner.doorkeeper.admit(self, len(self._owner.membership.neighbours))
-        elif self._owner.greet(self, self.peer):
-            self.send(Message(HELLO, self._owner.membership.rank, self.peer, 0))
-        else:
-            transport.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._owner.doorkeeper.release(self)
-        self._owner.note_end(self)
-
-    def data_received(self, data: bytes) -> None:
-        owner = self._owner
-        owner.received_bytes += len(data)
-        for message in self._reader.feed(data):
-            if self.peer is None:
-                self._introduce(message)
-            elif message.sender == self.peer and message.receiver == owner.membership.rank:
-                owner.receive(message)
-        if self._reader.broken:
-            self.transport.abort()
-
-    def _introduce(self, message: Message) -> None:
-        owner = self._owner
-        right = message.kind == HELLO and message.receiver == owner.membership.rank
-        if right and owner.greet(self, message.sender):
-            self.peer = message.sender
-            owner.doorkeeper.release(self)
-            self._reader.codec = owner.codec
-        else:
-            self.transport.abort()
-
-    def send(self, message: Message) -> None:
-        """Send a message; one with values is dropped, as if lost, while much waits to be sent."""
-        long = message.values is not None and message.kind in KINDS
-        if self.transport.is_closing() or (long and self.waiting > MOST_BUFFERED):
-            return
-        frame = self._owner.codec.encode(message)
-        self._owner.sent_bytes += len(frame)
-        self._queue.append(memoryview(frame))
-        self._pass_on()
-
-    def _pass_on(self) -> None:
-        """Give the transport as much as it takes: it would move what is left with every send."""
-        while self._queue and not self._paused:
-            view = self._queue.popleft()
-            if len(view) > PIECE:
-                self._queue.appendleft(view[PIECE:])
-            self.transport.write(view[:PIECE])
-
-    def pause_writing(self) -> None:
-        self._paused = True
-
-    def resume_writing(self) -> None:
-        self._paused = False
-        self._pass_on()

@@ -35,7 +35,7 @@ from continuized.problems.base import Array
 CANCEL = 16  # a kind of message beside those of the protocol
 RETRY = 10.0  # timeouts after which a silent neighbour is asked once more, should it not be heard
 LATENCY, BANDWIDTH = 1e-3, 1e9  # seconds, and bytes a second: until it knows better
-REMEMBERED = 64  # ticks over which the share of exchanges that took place is taken
+TICKS_REMEMBERED = 64  # ticks over which the share of exchanges that took place is taken
 
 
 class LearningNode(Node):
@@ -62,7 +62,7 @@ class LearningNode(Node):
         self.squared_distances = 0.0  # of the exchanges that it began
         self._finished = False
         self._t = 0.0  # up to which it has mixed, in steps
-        self._asked = self._begun = float(REMEMBERED)
+        self._asked = self._begun = float(TICKS_REMEMBERED)
         self._counted = self._ticks = 0
         super().__init__(
             membership.rank,
@@ -147,7 +147,7 @@ class LearningNode(Node):
 
     def _count_tick(self) -> None:
         """Compare the exchanges since the last tick with the one that it asked for."""
-        fade = 1.0 - 1.0 / REMEMBERED
+        fade = 1.0 - 1.0 / TICKS_REMEMBERED
         self._asked = fade * self._asked + (self._ticks > 0)
         self._begun = fade * self._begun + (self.counts.exchanges - self._counted)
         self._counted, self._ticks = self.counts.exchanges, self._ticks + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-REMEMBERED = 16  # steps over which the mean length of a step is taken
+STEPS_REMEMBERED = 16  # steps over which the mean length of a step is taken
 
 
 class StepClock:
@@ -32,7 +32,7 @@ class StepClock:
         """Count a step that ends now, in seconds."""
         if not math.isnan(self._last):
             gap = now - self._last
-            self._gaps = min(self._gaps + 1, REMEMBERED)
+            self._gaps = min(self._gaps + 1, STEPS_REMEMBERED)
             self.mean = gap if self._gaps == 1 else self.mean + (gap - self.mean) / self._gaps
         self.steps += 1
         self._last = now

@@ -24,7 +24,7 @@ import numpy as np
 from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.functions import Functions
-from continuized.network.optimisation.objective import KINDS, Objective
+from continuized.network.optimisation.objective import REGRESSION_OF_LOSS, Objective
 from continuized.support import validation as check
 
 CAUTION = 4.0  # the default step is 1 / (CAUTION times the smoothness of a single row's function)
@@ -112,7 +112,7 @@ class A2CiD2:
             return float(self.step)
         if isinstance(objective, Functions):
             return 1.0 / (CAUTION * objective.L)
-        o, curvature = objective, KINDS[objective.loss].curvature
+        o, curvature = objective, REGRESSION_OF_LOSS[objective.loss].curvature
         largest = np.maximum.reduceat((o.X * o.X).sum(axis=1), o.starts[:-1])
         roughest = (curvature * o.scale * np.diff(o.starts) * largest + o.l2).max()
         return float(1.0 / (CAUTION * roughest))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.optimisation.objective import (
-    KINDS,
+    REGRESSIONS,
     MeanFunction,
     Objective,
     check_convexity,
@@ -156,7 +156,7 @@ def is_plain(functions: Sequence[Any]) -> bool:
     """Tell whether these are regressions of one kind and dimension that an `Objective` takes."""
     first = functions[0]
     return all(
-        type(p) in KINDS.values() and p.is_plain and type(p) is type(first) and p.dim == first.dim
+        type(p) in REGRESSIONS and p.is_plain and type(p) is type(first) and p.dim == first.dim
         for p in functions
     )
 
@@ -166,10 +166,11 @@ def check_method(method: Any, objective: Objective | Functions) -> None:
     if method.takes_gradients:
         if method.kind == "dadao":
             check_convexity(objective, 'or use method="a2cid2", which asks for none')
-        _ = method.kind == "a2cid2" and method.step_for(objective)
+        elif method.kind == "a2cid2":
+            method.step_for(objective)
         return
     if isinstance(objective, Functions):
-        odd = next((p for p in objective.problems if type(p) not in KINDS.values()), None)
+        odd = next((p for p in objective.problems if type(p) not in REGRESSIONS), None)
         kind = "these" if odd is None else f"a {type(odd).__name__}"
         raise ValueError(
             f'method="{method.name}" must minimise f_i(w) - <s, w> at each node, which is written '

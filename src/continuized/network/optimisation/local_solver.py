@@ -27,6 +27,7 @@ from continuized.problems.losses import (
     losses_in_numpy,
     tail,
 )
+from continuized.support.cholesky import factor_in_place, solve_in_place
 from continuized.support.jit import in_numpy, jit_uncounted, uncounted
 from continuized.support.threads import interruptible
 
@@ -109,47 +110,6 @@ def hessian(
                 out[c, b] += scaled * X[r, b]
 
 
-def _factorise_in_numpy(matrix: Array) -> None:
-    try:
-        matrix[:] = np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        matrix[:] = math.nan
-
-
-@uncounted
-@in_numpy(_factorise_in_numpy)
-def factorise(matrix: Array) -> None:
-    """Write Cholesky's C in place, in the lower triangle, of a matrix that has one."""
-    for c in range(matrix.shape[0]):
-        for b in range(c + 1):
-            total = matrix[c, b]
-            for a in range(b):
-                total -= matrix[c, a] * matrix[b, a]
-            matrix[c, b] = total / matrix[b, b] if b < c else math.sqrt(total)
-
-
-def _solve_factored_in_numpy(factor: Array, out: Array) -> None:
-    from scipy.linalg import cho_solve
-
-    out[:] = cho_solve((factor, True), out, check_finite=False)
-
-
-@uncounted
-@in_numpy(_solve_factored_in_numpy)
-def solve_factored(factor: Array, out: Array) -> None:
-    """Solve (C C^T) v = out in place, C the lower triangle `factor`."""
-    d = out.size
-    for c in range(d):
-        total = out[c]
-        for b in range(c):
-            total -= factor[c, b] * out[b]
-        out[c] = total / factor[c, c]
-    for c in range(d - 1, -1, -1):
-        out[c] /= factor[c, c]
-        for b in range(c):
-            out[b] -= factor[c, b] * out[c]
-
-
 @uncounted
 def tilted_slope(
     kind: float, X: Array, y: Array, weights: Array, l2: float, s: Array, w: Array, out: Array
@@ -161,7 +121,7 @@ def tilted_slope(
     return math.sqrt(inner(out, out))
 
 
-@jit_uncounted
+@uncounted
 def newton(
     kind: float, X: Array, y: Array, weights: Array, l2: float, s: Array, w: Array, room: Array,
     steps: int,
@@ -177,10 +137,11 @@ def newton(
         if norm == 0.0 or not norm < math.inf:
             return bool(norm == 0.0)
         hessian(kind, X, y, weights, l2, w, matrix)
-        factorise(matrix)
+        if not factor_in_place(matrix):
+            return True  # flat, to rounding
         for c in range(d):
             direction[c] = g[c]
-        solve_factored(matrix, direction)
+        solve_in_place(matrix, direction)
         near = norm <= SMALL * (math.sqrt(inner(s, s)) + l2 * math.sqrt(inner(w, w)) + norm)
         length, new = 1.0, math.inf
         for _halving in range(1 if near else MOST_HALVINGS):
@@ -257,7 +218,7 @@ def gradient_of_conjugate(data: LocalData, i: int, s: Array, w: Array, room: Arr
         )
     for c in range(w.size):
         w[c] = s[c] + data.offsets[i, c]
-    solve_factored(data.factors[i], w)
+    solve_in_place(data.factors[i], w)
     return True
 
 
@@ -265,6 +226,15 @@ def gradient_of_conjugate(data: LocalData, i: int, s: Array, w: Array, room: Arr
 compiled_slope, compiled_gradient, compiled_gradient_of_conjugate = map(
     jit_uncounted, (slope, gradient, gradient_of_conjugate)
 )
+
+
+@jit_uncounted
+def compiled_newton(
+    kind: float, X: Array, y: Array, weights: Array, l2: float, s: Array, w: Array, room: Array,
+    steps: int,
+) -> bool:  # fmt: skip
+    """Call `newton`, which is long: so it is compiled once for this and for other loops."""
+    return bool(newton(kind, X, y, weights, l2, s, w, room, steps))
 
 
 def find_minimiser(
@@ -288,8 +258,8 @@ def _find_minimiser(
         return w + np.linalg.solve(rows.T @ rows, s) if s.any() else w
     w, room = np.zeros(d), make_room(d)
     # A step at a time: a thread that was given up ends after the next one.
-    steps = (newton(kind, X, y, weights, l2, s, w, room, 1) for _ in range(MOST_NEWTON_STEPS))
-    if not any(steps):
+    given = kind, X, y, weights, l2, s, w, room
+    if not any(compiled_newton(*given, 1) for _ in range(MOST_NEWTON_STEPS)):
         advice = "scale the columns" if l2 > 0.0 else "there may be no minimum: give l2 > 0"
         raise ArithmeticError(f"Newton's method did not end on {n} rows; {advice}")
     if l2 == 0.0 and not np.any(y * (X @ w) <= 0.0):  # w may have overflowed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,18 @@ from continuized.network.optimisation.functions import Functions, as_objective, 
 from continuized.network.optimisation.objective import Objective
 from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.network.result import Decentralized
-from continuized.network.runtime.ray_options import Ray
+from continuized.network.workers.ray_options import Ray
 from continuized.problems.base import Array
 from continuized.process.random_streams import Root, Seed, seed_sequence
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 from continuized.support import validation as check
-from continuized.support.checkpoints import checkpointer as checkpoints
+from continuized.support.checkpoints.checkpointer import (
+    EVERY,
+    CheckpointOptions,
+    check_checkpoint,
+    open_checkpointer,
+)
 from continuized.support.checkpoints.state import fingerprint_parts
 from continuized.support.progress import announce_compilation, bar
 
@@ -49,6 +54,20 @@ GRADIENTS = 2000.0  # of each node, by default, where no theorem says how many a
 SECONDS = 30.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class OptimisationTask:
+    """What is to be minimised, and how, checked; see `minimize`."""
+
+    graph: Graph
+    objective: Objective | Functions
+    method: DecentralizedMethod
+    speeds: Array
+    faults: Faults | None
+    root: Root
+    events: int | None
+    record: int
+
+
 def minimize(
     graph: Any,
     functions: Any,
@@ -66,7 +85,7 @@ def minimize(
     record: int = ROWS,
     progress: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
-    every: float = checkpoints.EVERY,
+    every: float = EVERY,
     resume: bool = False,
     seconds: float | None = None,
     processes: int | None = None,
@@ -180,77 +199,63 @@ def minimize(
         constants, edge_rate = chosen.as_gossip(graph, objective), chosen.edge_rate(graph)
         warn_of_delay(graph, constants, faults.delay, f"method={PLAIN[chosen.kind]}", edge_rate)
     root = seed_sequence(rng)
-    seed = None if rng is None else root
-    who = partial(_describe, graph, objective, chosen, rates, faults, seed, record)
-    kept = checkpoints.check_path(checkpoint, every, resume), every, resume, who
+
+    def describe() -> dict[str, str]:
+        return fingerprint_parts(
+            graph=graph, problems=objective.describe(), method=chosen, speeds=rates, faults=faults,
+            rng=None if rng is None else root, record=record,
+        )  # fmt: skip
+
+    kept = check_checkpoint(checkpoint, every, resume, describe)
+    task = OptimisationTask(
+        graph=graph, objective=objective, method=chosen, speeds=rates, faults=faults, root=root,
+        events=events, record=int(record),
+    )  # fmt: skip
     real: dict[str, Any] = {
         "seconds": seconds, "processes": processes, "speed": speed, "port": port,
         "address": address, "restarts": restarts, "log": log, "log_file": log_file,
     }  # fmt: skip
     if transport == "simulate":
         _refuse_options_of_real_nodes(real)
-        return _simulate(
-            graph, objective, chosen, rates, faults, root, tol, events, record, progress, kept
-        )
+        return _simulate(task, float(tol), progress, kept)
     from continuized.network.optimisation.real_nodes import run_nodes
+    from continuized.network.runtime.conduct import check_options
 
-    real["seconds"] = SECONDS if seconds is None else check.real(seconds, "seconds", above=0.0)
-    real["restarts"] = 0 if restarts is None else check.whole(restarts, "restarts", minimum=0)
-    real["log"] = True if log is None else check.flag(log, "log")
-    if port is not None:
-        check.whole(port, "port", minimum=1, maximum=65535, other="None")
-    if log_file is not None:
-        check.instance(log_file, "log_file", (str, os.PathLike), "the path of a file or None")
-    return run_nodes(
-        graph, objective, chosen, transport=transport, tol=float(tol), events=events, speeds=rates,
-        faults=Faults() if faults is None else faults, root=root, record=int(record),
-        progress=progress, checkpoint=kept, **real,
-    )  # fmt: skip
-
-
-def _describe(
-    graph: Graph, objective: Objective | Functions, method: DecentralizedMethod, rates: Array,
-    faults: Faults | None, root: Root | None, record: int,
-) -> dict[str, str]:  # fmt: skip
-    """Describe the run, for a checkpoint to know it."""
-    return fingerprint_parts(
-        graph=graph,
-        problems=objective.describe(),
-        method=method,
-        speeds=rates,
-        faults=faults,
-        rng=root,
-        record=record,
+    defaults = {"seconds": SECONDS, "restarts": 0, "log": True}
+    real |= {name: value for name, value in defaults.items() if real[name] is None}
+    options = check_options(
+        transport=transport, tol=tol, progress=progress, checkpoint=kept, **real
     )
+    return run_nodes(task, options)
 
 
 def _simulate(
-    graph: Graph, objective: Objective | Functions, method: DecentralizedMethod, rates: Array,
-    faults: Faults | None, root: Root, tol: float, events: int | None, record: int,
-    progress: bool, checkpoint: tuple[Any, ...],
-) -> Decentralized:  # fmt: skip
+    task: OptimisationTask, tol: float, progress: bool, checkpoint: CheckpointOptions
+) -> Decentralized:
     """Run the method in the simulator."""
     # Imported here, for they bring Numba with them.
     from continuized.network.optimisation.node_models import make_nodes
     from continuized.network.simulation.messages import make_engine
 
+    graph, objective, method, faults = task.graph, task.objective, task.method, task.faults
     with announce_compilation(COMPILATION, progress):
-        engine = make_engine(graph, make_nodes(method, graph, objective, rates), root, faults)
-    rate = method.rate(graph, objective)
+        nodes = make_nodes(method, graph, objective, task.speeds)
+        engine = make_engine(graph, nodes, task.root, faults)
+    rate, events = method.rate(graph, objective), task.events
     if events is None:
-        time = expected_time(method, graph, objective, float(tol))
+        time = expected_time(method, graph, objective, tol)
         factor = EVENTS_FACTOR if faults is None else FAULTS_FACTOR
         factor = 1.0 if math.isnan(rate) else factor
         events = math.ceil(factor * (time * float(engine.rates.sum()) + graph.nodes))
     most = int(events)
-    stepper = OptimisationStepper(method.name, engine, objective, float(tol), int(record))
-    opened = checkpoints.open_checkpointer(*checkpoint)
+    stepper = OptimisationStepper(method.name, engine, objective, tol, task.record)
+    opened = open_checkpointer(*checkpoint)
     shown = bar(f"{method.name}, {graph.nodes} nodes", most, progress, "event")
     with opened as checkpointer, shown as show:
-        limits, stream = Limits(float(tol), most), engine.make_stream(root)
+        limits, stream = Limits(tol, most), engine.make_stream(task.root)
         loop = Loop(stepper, stream, limits, bar=show, checkpointer=checkpointer)
         loop.run()
-    holds = faults is None and np.all(rates == 1.0)  # what the theorem assumes
+    holds = faults is None and np.all(task.speeds == 1.0)  # what the theorem assumes
     outcome = stepper.make_outcome(loop, rate if holds else math.nan)
     outcome.graph = graph
     return outcome

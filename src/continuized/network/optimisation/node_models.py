@@ -152,7 +152,7 @@ class DualNodes(NamedTuple):
     def parts(nodes, i: int) -> tuple[Array, Array]:
         return nodes.y[i].copy(), nodes.z[i].copy()
 
-    def start_from(nodes, work: Array, i: int, told: Array, known: bool) -> None:
+    def start_from(nodes, work: Array, i: int, answer: Array, answered: bool) -> None:
         """Start from nothing, as at the start: a neighbour's w says nothing of this node's y."""
         for c in range(nodes.y.shape[1]):
             nodes.y[i, c], nodes.z[i, c], nodes.w[i, c] = 0.0, 0.0, 0.0
@@ -203,11 +203,11 @@ class DadaoNodes(NamedTuple):
     def parts(nodes, i: int) -> tuple[Array, Array]:
         return nodes.state[i, Z].copy(), 2.0 * nodes.state[i, Z_TILDE]
 
-    def start_from(nodes, work: Array, i: int, told: Array, known: bool) -> None:
+    def start_from(nodes, work: Array, i: int, answer: Array, answered: bool) -> None:
         """Start with a neighbour's x and no z of its own: x = x~ and y = y~ = -nu x stand still."""
         u = nodes.state
         for c in range(u.shape[2]):
-            x = told[c] if known else 0.0
+            x = answer[c] if answered else 0.0
             u[i, X, c], u[i, X_TILDE, c] = x, x
             u[i, Y, c], u[i, Y_TILDE, c] = -nodes.steps.nu * x, -nodes.steps.nu * x
             u[i, Z, c], u[i, Z_TILDE, c] = 0.0, 0.0
@@ -291,11 +291,11 @@ class SgdNodes(NamedTuple):
     def parts(nodes, i: int) -> tuple[Array, Array]:
         return nodes.x[i] + nodes.x_tilde[i], -nodes.moved[i]
 
-    def start_from(nodes, work: Array, i: int, told: Array, known: bool) -> None:
+    def start_from(nodes, work: Array, i: int, answer: Array, answered: bool) -> None:
         """Start with a neighbour's x, and x~ = x."""
         for c in range(nodes.x.shape[1]):
-            if known:
-                nodes.x[i, c] = told[c]
+            if answered:
+                nodes.x[i, c] = answer[c]
             nodes.x_tilde[i, c], nodes.moved[i, c] = nodes.x[i, c], 0.0
 
 

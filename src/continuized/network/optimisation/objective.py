@@ -19,10 +19,9 @@ from continuized.support.display import show_html, show_line
 from continuized.support.files import check_memory
 from continuized.support.threads import interruptible
 
-Regression = LeastSquares | LogisticRegression
-KINDS: dict[float, type[Regression]] = {
-    kind.loss: kind for kind in (LeastSquares, LogisticRegression)
-}
+NodeRegression = LeastSquares | LogisticRegression
+REGRESSIONS: tuple[type[NodeRegression], ...] = (LeastSquares, LogisticRegression)
+REGRESSION_OF_LOSS = {kind.loss: kind for kind in REGRESSIONS}
 
 
 class MeanFunction:
@@ -91,7 +90,7 @@ class Objective(MeanFunction):
     l2: Array = field(repr=False)  # (nodes,)
 
     def _facts(self) -> dict[str, Any]:
-        kind = KINDS[self.loss].__name__
+        kind = REGRESSION_OF_LOSS[self.loss].__name__
         return {"kind": kind, "nodes": self.nodes, "rows": len(self.y), "dim": self.dim}
 
     __repr__ = show_line
@@ -162,7 +161,7 @@ class Objective(MeanFunction):
     @property
     def local_L(self) -> Array:
         """An upper bound of the smoothness of each f_i."""
-        largest: Array = KINDS[self.loss].curvature * self._extremes[1] + self.l2
+        largest: Array = REGRESSION_OF_LOSS[self.loss].curvature * self._extremes[1] + self.l2
         return largest
 
     @property
@@ -247,7 +246,7 @@ class Objective(MeanFunction):
         return find_minimiser(self.loss, self.X[rows], self.y[rows], weights, l2, tilt)
 
 
-def split(problem: Regression, nodes: int, rng: Seed = 0) -> Objective:
+def split(problem: NodeRegression, nodes: int, rng: Seed = 0) -> Objective:
     """Deal the rows of a regression out to nodes: F is the regression's own function.
 
     Rows are shuffled with `rng` first; with None they stay in their order, and node i has the
@@ -291,12 +290,12 @@ def split(problem: Regression, nodes: int, rng: Seed = 0) -> Objective:
     )
 
 
-def _check_regressions(problems: Any) -> list[Regression]:
+def _check_regressions(problems: Any) -> list[NodeRegression]:
     if isinstance(problems, str) or not isinstance(problems, Sequence) or len(problems) == 0:
         what = "an Objective (see network.split) or a regression for each node"
         raise check.refusal(TypeError, "problems", what, problems)
     for i, p in enumerate(problems):
-        if type(p) not in KINDS.values():
+        if type(p) not in REGRESSIONS:
             what = "LeastSquares or LogisticRegression"
             raise check.refusal(TypeError, f"the problem of node {i}", what, p)
         if not p.is_plain:

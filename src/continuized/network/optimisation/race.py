@@ -25,7 +25,7 @@ from continuized.network.graphs import spectrum
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.dual import Dual, check_fits
 from continuized.network.optimisation.minimize import EVENTS_FACTOR, check_limits
-from continuized.network.optimisation.objective import KINDS, Objective
+from continuized.network.optimisation.objective import REGRESSION_OF_LOSS, Objective
 from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
@@ -36,7 +36,7 @@ from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 from continuized.solver.minimize import minimize
 from continuized.support import validation as check
-from continuized.support.display import show_html, show_line
+from continuized.support.display import shown
 from continuized.support.threads import interruptible
 
 
@@ -73,7 +73,7 @@ def run_all_reduce_rounds(objective: Objective, tol: float, most: int) -> Array:
     least, largest = np.linalg.eigvalsh(rows.T @ rows)[[0, -1]].tolist()
     l2 = float(o.l2.mean())
     mu = l2 + (max(least, 0.0) if o.loss == SQUARED else 0.0)
-    problem = Problem(o.fun, o.grad, L=KINDS[o.loss].curvature * largest + l2, mu=mu)
+    problem = Problem(o.fun, o.grad, L=REGRESSION_OF_LOSS[o.loss].curvature * largest + l2, mu=mu)
     return _run_rounds(problem, lambda w: o.error(w[np.newaxis]), np.zeros(o.dim), tol, most)
 
 
@@ -99,6 +99,7 @@ MOST_TICKS = 5_000_000  # of a run, by default
 MOST_ROUNDS = 20_000
 
 
+@shown
 class Racer(NamedTuple):
     """A method in a race: how long it took, and the error along its way.
 
@@ -118,12 +119,6 @@ class Racer(NamedTuple):
     reached: bool
     t: Array
     error: Array
-
-    def __repr__(self) -> str:
-        return show_line(self)
-
-    def _repr_html_(self) -> str:
-        return show_html(self)
 
 
 def race(

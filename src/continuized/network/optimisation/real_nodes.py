@@ -6,38 +6,39 @@ import math
 import secrets
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from continuized.network.faults import DELAYS_TO_WAIT, Faults
-from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.accuracy import Accuracy
 from continuized.network.optimisation.dual import specify_nodes
 from continuized.network.optimisation.functions import Functions
 from continuized.network.optimisation.objective import Objective
 from continuized.network.result import SENTENCES, Decentralized, OptimisationTrace
-from continuized.network.runtime.monitor import RunMonitor
-from continuized.network.runtime.ray_options import Ray
-from continuized.network.runtime.run import (
+from continuized.network.runtime.conduct import (
     BUSY,
     STRIDE_PER_DELAY,
     TIMEOUT,
-    as_transport,
+    RunOptions,
     assign_nodes,
     choose_speed,
     conduct,
 )
+from continuized.network.runtime.monitor import RunMonitor
 from continuized.network.runtime.sketch import Sketch
 from continuized.network.runtime.supervisor import Supervisor
 from continuized.network.runtime.transport import RunPlan
 from continuized.network.runtime.transports.forked import IS_SAFE
-from continuized.network.runtime.wire_format import KEY_BYTES
+from continuized.network.workers.frames import KEY_BYTES
 from continuized.problems.base import Array
-from continuized.process.random_streams import Root, child
+from continuized.process.random_streams import child
 from continuized.process.stepper import Status
 from continuized.support import validation as check
 from continuized.support.progress import announce_compilation, warn_caller
+
+if TYPE_CHECKING:
+    from continuized.network.optimisation.minimize import OptimisationTask
 
 COMPILATION = 5  # seconds, about
 GRADIENTS_TO_WAIT = 20.0  # a node that takes a gradient answers nobody meanwhile
@@ -122,37 +123,34 @@ class OptimisationMonitor(RunMonitor):
         return OptimisationTrace(t, messages.astype(np.int64), gradients.astype(np.int64), *rest)
 
 
-def run_nodes(
-    graph: Graph, objective: Objective | Functions, method: Any, *, transport: Any, tol: float,
-    events: int | None, speeds: Array, faults: Faults, root: Root, record: int, log: bool,
-    progress: bool, seconds: float, processes: int | None, speed: float | None, port: int | None,
-    address: str | None, restarts: int, log_file: Any, checkpoint: tuple[Any, ...],
-) -> Decentralized:  # fmt: skip
+def run_nodes(task: OptimisationTask, options: RunOptions) -> Decentralized:
     """Run the nodes as processes; see `network.minimize`."""
-    where, changes = as_transport(transport, address, port), faults.changes(graph.nodes)
+    graph, objective, method, speeds = task.graph, task.objective, task.method, task.speeds
+    faults = Faults() if task.faults is None else task.faults
+    changes = faults.changes(graph.nodes)
     if faults.absent_at_start():
         raise ValueError(
             f"node {min(faults.absent_at_start())} is to join, but real nodes are all there at the "
             "start: give it a death before"
         )
     models = specify_nodes(method, graph, objective)
-    if where == "local" and models[0].objects and not IS_SAFE:
+    if options.transport == "local" and models[0].objects and not IS_SAFE:
         raise ValueError(
             'with transport="local" functions of your own are handed to processes by fork, which '
             'this system does not have, or not safely; give regressions, or use transport="ray"'
         )
-    with announce_compilation(COMPILATION, progress):
+    with announce_compilation(COMPILATION, options.progress):
         tilt: float = models[0].make().tilt  # type: ignore[attr-defined]
         # It is compiled here, for all processes to find.
-    seed = [int(word) for word in child(root).generate_state(4)]
-    workers = assign_nodes(graph.nodes, processes, {node for _, node, _ in changes})
+    seed = [int(word) for word in child(task.root).generate_state(4)]
+    workers = assign_nodes(graph.nodes, options.processes, {node for _, node, _ in changes})
     edge_rate = method.edge_rate(graph)
     cost = _time_gradient(objective) if method.takes_gradients else 0.0
     busiest = max(float(speeds[list(nodes)].sum()) for nodes in workers)
     chosen, stride = choose_speed(graph, None)
     chosen, stride = chosen / edge_rate, stride / edge_rate
-    if speed is not None:
-        chosen = check.real(speed, "speed", above=0.0)
+    if options.speed is not None:
+        chosen = check.real(options.speed, "speed", above=0.0)
     elif cost > 0.0:
         chosen = min(chosen, BUSY / (cost * busiest))
     wait = chosen * max(TIMEOUT, GRADIENTS_TO_WAIT * cost) + DELAYS_TO_WAIT * faults.delay
@@ -167,23 +165,20 @@ def run_nodes(
         stride=max(stride, STRIDE_PER_DELAY * faults.delay),
         timeout=wait if faults.timeout is None else faults.wait(edge_rate),
         faults=faults,
-        log=log or log_file is not None,
-        port=port,
-        saving=checkpoint[0] is not None,
+        log=options.log or options.log_file is not None,
+        port=options.port,
+        saving=options.checkpoint.path is not None,
         edge_rate=edge_rate,
         step_rates=speeds.tolist() if method.takes_gradients else (),
     )
     counted = "steps" if method.takes_gradients else "answers"
-    if isinstance(where, Ray):
-        where.check_count(len(workers))
     monitor = OptimisationMonitor(plan, objective, tilt, counted)
     result: Decentralized = conduct(
-        where, plan, monitor, list(changes), method.name,
-        lambda supervisor: _make_result(supervisor, monitor, method, objective, record), tol=tol,
-        seconds=seconds, progress=progress, log_file=log_file, keep_log=log, restarts=restarts,
-        by_t=True, most_events=math.inf if events is None else events, checkpoint=checkpoint,
+        options, plan, monitor, list(changes), method.name,
+        lambda supervisor: _make_result(supervisor, monitor, method, objective, task.record),
+        by_t=True, most_events=math.inf if task.events is None else task.events,
     )  # fmt: skip
-    _tell_failures(monitor.deaths, {node for _, node, _ in changes})
+    _warn_of_failures(monitor.deaths, {node for _, node, _ in changes})
     return result
 
 
@@ -199,7 +194,7 @@ def _time_gradient(objective: Objective | Functions) -> float:
     return least
 
 
-def _tell_failures(deaths: Sequence[tuple[float, int, str]], planned: set[int]) -> None:
+def _warn_of_failures(deaths: Sequence[tuple[float, int, str]], planned: set[int]) -> None:
     """Warn of nodes that died though nobody asked for it."""
     failed = [(node, why) for _, node, why in deaths if node not in planned]
     if failed:

@@ -30,11 +30,11 @@ from continuized.network.protocol.timeouts import BACK_OFF, LONGER, MOST_WAKEUPS
 from continuized.problems.base import Array
 
 # The kinds.  An exchange is REQUEST, ANSWER, TRANSFER, ACK, all under the initiator's number.
-REQUEST, ANSWER, REFUSE, TRANSFER, ACK, JOIN, WELCOME = KINDS = range(7)
+REQUEST, ANSWER, REFUSE, TRANSFER, ACK, JOIN, WELCOME = MESSAGE_KINDS = range(7)
 WITH_VALUES = frozenset({ANSWER, TRANSFER, WELCOME})
 NOTHING = NOBODY = -1
 # What may come beside messages: the timers of a node, and its death.
-GIVE_UP, UNLOCK, RESEND, WAKE, DEATH = range(len(KINDS), len(KINDS) + 5)
+GIVE_UP, UNLOCK, RESEND, WAKE, DEATH = range(len(MESSAGE_KINDS), len(MESSAGE_KINDS) + 5)
 # What a node may be doing: nothing, waiting for an answer, or for a transfer.
 FREE, ASKING, HELD = range(3)
 # The columns of `node`: over is the directed edge of its exchange, own_seq counts those it began,

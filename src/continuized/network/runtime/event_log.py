@@ -12,7 +12,7 @@ the names that they have in the graph.
     summary     each second: seconds, t, messages, error, living, and counts
     end         reached, message, and what the summary has
 
-Of a simulation, the file is written when it is over: `log_simulation`.
+Of a simulation, the file is written when it is over (`network.simulation.log_file`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,10 @@ import json
 import math
 import os
 from collections.abc import Iterable
-from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-
 from continuized.network.graphs.graph import Graph
-from continuized.network.result import LOG_APPLY, Log
 from continuized.support.progress import warn_caller
 
 SUMMARY_EVERY = 1.0  # seconds
@@ -39,7 +35,7 @@ class EventLog:
     """Appends lines to a file; without a path, nothing.
 
     OSError where the file cannot be opened.  If it cannot be written to later, as on a full disk,
-    there is a warning, and the run goes on without its log.
+    there is a warning, and the run goes on without fields log.
     """
 
     def __init__(
@@ -51,9 +47,9 @@ class EventLog:
         if path is not None:
             self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
 
-    def add(self, event: str, **its: Any) -> None:
+    def add(self, event: str, **fields: Any) -> None:
         """Add a line, with the numbers under `node` and `peer` as names."""
-        self._write([self._make_line(_now(), event, its)])
+        self._write([self._make_line(_now(), event, fields)])
 
     def add_exchanges(self, exchanges: Iterable[tuple[int, int, int, float]]) -> None:
         """Add a line for each exchange: the nodes that began and answered it, number, own time."""
@@ -75,11 +71,12 @@ class EventLog:
             with contextlib.suppress(OSError):  # said already
                 file.close()
 
-    def _make_line(self, now: str, event: str, its: dict[str, Any]) -> str:
-        for name in its.keys() & {"node", "peer"}:
-            its[name] = int(its[name]) if self._graph is None else self._graph.label_of(its[name])
-        its = {name: None if _is_odd(value) else value for name, value in its.items()}
-        line = json.dumps({"time": now, "event": event, **its}, default=str, allow_nan=False)
+    def _make_line(self, now: str, event: str, fields: dict[str, Any]) -> str:
+        for name in fields.keys() & {"node", "peer"}:
+            number = fields[name]
+            fields[name] = int(number) if self._graph is None else self._graph.label_of(number)
+        fields = {name: None if _is_odd(value) else value for name, value in fields.items()}
+        line = json.dumps({"time": now, "event": event, **fields}, default=str, allow_nan=False)
         return f"{line}\n"
 
     def _write(self, lines: Iterable[str], flush: bool = False) -> None:
@@ -96,45 +93,6 @@ class EventLog:
                 "on without it",
                 RuntimeWarning,
             )
-
-
-def log_simulation(
-    path: str | os.PathLike[str], result: Any, log: Log | None, texts: Iterable[str] = ()
-) -> None:
-    """Add the lines of a simulation that is over, in the order of t; the rows of its trace stand
-    for the summaries.
-
-    texts: of warnings.
-    """
-    graph, trace = result.graph, result.trace
-    with closing(EventLog(path, graph)) as events:
-        events.add(
-            "start", method=result.method, transport="simulate", graph=graph.name,
-            nodes=graph.nodes, edges=len(graph.edges), tol=result.tol, resume=False,
-        )  # fmt: skip
-        for text in texts:
-            events.add("warning", text=text)
-        lines: list[tuple[float, str, dict[str, Any]]] = []
-        if log is not None:
-            done = log.kind == LOG_APPLY
-            columns = (np.asarray(column)[done].tolist() for column in log[1:])
-            for node, peer, seq, t in zip(*columns, strict=True):
-                its = {"t": t, "node": peer, "peer": node, "seq": seq}  # the other one began it
-                lines.append((t, "exchange", its))
-        for t, node, *why in result.deaths:
-            reason = why[0] if why else "killed"
-            lines.append((t, "death", {"t": t, "node": node, "reason": reason}))
-        lines += [(t, "join", {"t": t, "node": node}) for t, node in result.joins]
-        for row in zip(trace.t, trace.messages, trace.error, strict=True):
-            its = {"t": float(row[0]), "messages": int(row[1]), "error": float(row[2])}
-            lines.append((its["t"], "summary", its))
-        for _, event, its in sorted(lines, key=lambda line: line[0]):
-            events.add(event, **its)
-        events.add(
-            "end", reached=bool(result.reached), message=result.message, t=float(result.t),
-            messages=int(result.messages), error=float(result.error),
-            ledger_error=float(result.ledger_error),
-        )  # fmt: skip
 
 
 def _now() -> str:

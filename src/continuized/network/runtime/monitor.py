@@ -13,7 +13,7 @@ from continuized.network.protocol.node import Counts
 from continuized.network.result import Staleness, Trace, rounding_of_mean
 from continuized.network.runtime.node_process import SEEN, STATE
 from continuized.network.runtime.sketch import BUCKETS, find_margin
-from continuized.network.runtime.wire_format import Record
+from continuized.network.workers.records import Record
 from continuized.problems.base import Array
 from continuized.support.checkpoints.state import Checkpointed
 
@@ -235,8 +235,8 @@ class RunMonitor(Checkpointed):
 
     @states_of_dead.setter
     def states_of_dead(self, states: dict[str, Array]) -> None:
-        for node, its in states.items():
-            self._states[:SEEN, int(node)] = its
+        for node, state in states.items():
+            self._states[:SEEN, int(node)] = state
 
     def after_restoring(self) -> None:
         self.deaths = [(t, node, why) for t, node, why in self.deaths]

@@ -24,7 +24,8 @@ from continuized.network.runtime.saved_nodes import (
 )
 from continuized.network.runtime.scheduler import FaultyLink, NodeScheduler, describe_error
 from continuized.network.runtime.sketch import Sketch
-from continuized.network.runtime.wire_format import Codec, Record
+from continuized.network.workers.frames import Codec
+from continuized.network.workers.records import Record
 from continuized.problems.base import Array
 
 # What is reported of a node, whole at the start and at the end: x, z, what it has found (its
@@ -58,8 +59,8 @@ class NodeProcess:
         for given, factory, names, options in header["nodes"]:
             number = given["number"]
             try:
-                its = {name: arrays[f"{number}/{name}"] for name in names}
-                model = NodeModelSpec(factory, its, options, objects.get(number, {})).make()
+                own = {name: arrays[f"{number}/{name}"] for name in names}
+                model = NodeModelSpec(factory, own, options, objects.get(number, {})).make()
                 if str(number) in saved:
                     restore_model(model, saved[str(number)])
                 random = np.random.default_rng([*header["seed"], number, given["life"]])
@@ -129,8 +130,9 @@ class NodeProcess:
         if final:
             arrays |= self._list_owed(nodes)
         if saving:
-            more, its = to_record(save_nodes(nodes))
-            header, arrays = {**header, **more, "saved_in": self.pause}, {**arrays, **its}
+            of_saved, saved_arrays = to_record(save_nodes(nodes))
+            header |= {**of_saved, "saved_in": self.pause}
+            arrays |= saved_arrays
         return header, arrays
 
     def _read_states(self, whole: bool) -> tuple[list[Node], Array]:
@@ -144,11 +146,11 @@ class NodeProcess:
                 try:
                     found = read_estimate(node.model)
                     of_dead = np.zeros(self.codec.dim) + node.of_dead
-                    told = *node.model.state(), found, node.began, of_dead
+                    parts = *node.model.state(), found, node.began, of_dead
                 except Exception as error:  # as above
                     self.scheduler.fail(number, error)
                 else:
-                    for rows, part in zip(states, told, strict=whole):
+                    for rows, part in zip(states, parts, strict=whole):
                         rows[len(nodes)] = part if whole else self._sketch.apply(np.asarray(part))
                     nodes.append(node)
         return nodes, states[:, : len(nodes)]

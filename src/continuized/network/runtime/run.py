@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -19,27 +17,24 @@ from continuized.network.gossip import Gossip, as_gossip, check_values
 from continuized.network.graphs.graph import Graph
 from continuized.network.protocol.node_model import AVERAGING, NodeModelSpec
 from continuized.network.result import Outcome
-from continuized.network.runtime.event_log import EventLog
+from continuized.network.runtime.conduct import (
+    STRIDE_PER_DELAY,
+    TIMEOUT,
+    assign_nodes,
+    check_options,
+    choose_speed,
+    conduct,
+)
 from continuized.network.runtime.monitor import RunMonitor
-from continuized.network.runtime.ray_options import Ray
 from continuized.network.runtime.saved_nodes import can_save
-from continuized.network.runtime.supervisor import Supervisor
-from continuized.network.runtime.termination import EXIT_CODE
-from continuized.network.runtime.transport import RunPlan, Transport
-from continuized.network.runtime.wire_format import KEY_BYTES
+from continuized.network.runtime.transport import RunPlan
+from continuized.network.workers.frames import KEY_BYTES
+from continuized.network.workers.ray_options import Ray
 from continuized.process.random_streams import Seed, child, seed_sequence
 from continuized.support import validation as check
-from continuized.support.checkpoints import checkpointer as checkpoints
+from continuized.support.checkpoints.checkpointer import EVERY, check_checkpoint
 from continuized.support.checkpoints.state import fingerprint_parts
-from continuized.support.progress import bar
 
-TRANSPORTS = ("local", "ray")
-BUSY = 0.25  # the part of its time that a node may spend in exchanges
-SECONDS_PER_EXCHANGE = 0.001  # about
-STRIDE_PER_DELAY = 0.1  # of the delay made on purpose: a shorter stride gains nothing
-TURNS_PER_EXCHANGE = 4.0  # of one worker or the other
-MOST_PER_CORE = 5000.0  # exchanges a second
-TIMEOUT = 0.5  # seconds, at most, before a node gives up or sends again
 KILL_EVERY = 0.3  # seconds
 
 
@@ -67,7 +62,7 @@ def run(
     progress: bool = False,
     address: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    every: float = checkpoints.EVERY,
+    every: float = EVERY,
     resume: bool = False,
 ) -> Outcome:
     """Run the nodes of a graph as processes that know nothing but their own clocks.
@@ -153,43 +148,12 @@ def run(
     (True, True, True)
     """
     graph = Graph.of(graph)
-    if port is not None:
-        check.whole(port, "port", minimum=1, maximum=65535, other="None")
-    where = as_transport(transport, address, port)
     averaging = not _are_models(values)
     models, shape = _make_models(graph, values, method)
     faults = Faults(delay=delay, loss=loss, duplication=duplication, skew=skew)
     root = [int(word) for word in child(seed_sequence(rng)).generate_state(4)]
     changes = _plan_changes(kill, rejoin, graph, np.random.default_rng(root))
     chosen, stride = choose_speed(graph, speed)
-    path = checkpoints.check_path(checkpoint, every, resume)
-    check.flag(log, "log")
-    if log_file is not None:
-        check.instance(log_file, "log_file", (str, os.PathLike), "the path of a file or None")
-    plan = RunPlan(
-        graph=graph,
-        models=models,
-        dim=_find_dim(models, to_save=path is not None),
-        workers=assign_nodes(graph.nodes, processes, {node for _, node, _ in changes}),
-        key=secrets.token_bytes(KEY_BYTES),
-        seed=root,
-        speed=chosen,
-        stride=max(stride, STRIDE_PER_DELAY * faults.delay),
-        timeout=chosen * TIMEOUT + DELAYS_TO_WAIT * faults.delay,
-        faults=faults,
-        log=log or log_file is not None,
-        port=port,
-        saving=path is not None,
-    )
-    if isinstance(where, Ray):
-        where.check_count(len(plan.workers))
-    seconds = check.real(seconds, "seconds", above=0.0)
-    tol = check.real(tol, "tol", above=0.0)
-    restarts = check.whole(restarts, "restarts", minimum=0)
-    monitor = RunMonitor(plan.workers, plan.dim, averaging)
-    watched = as_gossip(method) if averaging and as_gossip(method).accelerated else None
-    if watched is not None:
-        delay_limit(graph, watched)  # takes seconds on some graphs: before the clocks start
     name = method if isinstance(method, str) else method.name
     who = partial(
         fingerprint_parts,
@@ -199,53 +163,38 @@ def run(
         kill=changes,
         log=log,
     )
+    options = check_options(
+        transport=transport, address=address, port=port, seconds=seconds, processes=processes,
+        speed=speed, tol=check.real(tol, "tol", above=0.0), restarts=restarts, log=log,
+        log_file=log_file, progress=progress,
+        checkpoint=check_checkpoint(checkpoint, every, resume, who),
+    )  # fmt: skip
+    saving = options.checkpoint.path is not None
+    plan = RunPlan(
+        graph=graph,
+        models=models,
+        dim=_find_dim(models, to_save=saving),
+        workers=assign_nodes(graph.nodes, processes, {node for _, node, _ in changes}),
+        key=secrets.token_bytes(KEY_BYTES),
+        seed=root,
+        speed=chosen,
+        stride=max(stride, STRIDE_PER_DELAY * faults.delay),
+        timeout=chosen * TIMEOUT + DELAYS_TO_WAIT * faults.delay,
+        faults=faults,
+        log=log or log_file is not None,
+        port=port,
+        saving=saving,
+    )
+    monitor = RunMonitor(plan.workers, plan.dim, averaging)
+    watched = as_gossip(method) if averaging and as_gossip(method).accelerated else None
+    if watched is not None:
+        delay_limit(graph, watched)  # takes seconds on some graphs: before the clocks start
     outcome: Outcome = conduct(
-        where, plan, monitor, changes, name, lambda its: its.make_outcome(name, shape), tol=tol,
-        seconds=seconds, watched=watched, progress=progress, log_file=log_file, keep_log=log,
-        restarts=restarts, checkpoint=(path, every, resume, who),
+        options, plan, monitor, changes, name, lambda run: run.make_outcome(name, shape),
+        watched=watched,
     )  # fmt: skip
     if averaging:
         outcome.x0 = check_values(np.asarray(values), graph)
-    return outcome
-
-
-def conduct(
-    where: str | Ray, plan: RunPlan, monitor: RunMonitor, changes: list[tuple[float, int, bool]],
-    name: str, make_result: Callable[[Supervisor], Any], *, tol: float, seconds: float,
-    watched: Gossip | None = None, progress: bool = False,
-    log_file: str | os.PathLike[str] | None = None, checkpoint: tuple[Any, ...], **options: Any,
-) -> Any:  # fmt: skip
-    """Run a plan from its start to its end, and return the result that is made of it.
-
-    checkpoint: what `open_checkpointer` takes.  options: more of the `Supervisor`'s.
-    """
-    graph, (_, _, resume, _) = plan.graph, checkpoint
-    with (
-        checkpoints.open_checkpointer(*checkpoint) as checkpointer,
-        closing(EventLog(log_file, graph)) as events,
-        closing(make_transport(where)) as opened,
-        bar("network", None, progress, "message") as show_progress,
-    ):
-        supervisor = Supervisor(
-            opened, plan, monitor, changes, tol, seconds, watched, show_progress, events,
-            checkpointer=checkpointer, **options,
-        )  # fmt: skip
-        events.add(
-            "start", method=name, transport="ray" if isinstance(where, Ray) else where,
-            graph=graph.name, nodes=graph.nodes, edges=len(graph.edges),
-            processes=len(plan.workers), speed=plan.speed, tol=tol, resume=bool(resume),
-        )  # fmt: skip
-        supervisor.run()
-        outcome = make_result(supervisor)
-        drift = {"mean_drift": outcome.mean_drift} if hasattr(outcome, "mean_drift") else {}
-        events.add(
-            "end", reached=outcome.reached,
-            message="SIGTERM ended the run." if supervisor.terminated else outcome.message,
-            ledger_error=outcome.ledger_error, **drift, **supervisor.summarise(),
-        )  # fmt: skip
-    if supervisor.terminated:
-        sys.exit(EXIT_CODE)
-    outcome.graph = graph
     return outcome
 
 
@@ -290,24 +239,6 @@ def _find_dim(models: Sequence[NodeModelSpec], to_save: bool) -> int:
     raise ValueError(f"no node's model can be made: {failure}") from failure
 
 
-def assign_nodes(nodes: int, processes: int | None, alone: set[int]) -> list[list[int]]:
-    """Deal the nodes out to workers in turn, so that neighbours seldom share one."""
-    count = (os.cpu_count() or 1) if processes is None else processes
-    count = check.whole(count, "processes", minimum=1)
-    others = [node for node in range(nodes) if node not in alone]
-    shared = [others[k::count] for k in range(min(count, len(others)))]
-    return shared + [[node] for node in sorted(alone)]
-
-
-def choose_speed(graph: Graph, speed: float | None) -> tuple[float, float]:
-    """Choose the speed, in units of t a second, and the stride (see `NodeScheduler`)."""
-    share = np.bincount(graph.edges.ravel(), np.repeat(graph.P, 2), graph.nodes).max()
-    busy = float(BUSY / share)  # units of t that an exchange may take
-    if speed is None:
-        speed = min(busy / SECONDS_PER_EXCHANGE, MOST_PER_CORE * (os.cpu_count() or 1))
-    return check.real(speed, "speed", above=0.0), busy / TURNS_PER_EXCHANGE
-
-
 def _plan_changes(
     kill: Any, rejoin: Any, graph: Graph, random: np.random.Generator
 ) -> list[tuple[float, int, bool]]:
@@ -326,32 +257,3 @@ def _plan_changes(
     if len(faults.deaths) - len(faults.joins) >= nodes:
         raise ValueError(f"kill must leave one of the {nodes} nodes")
     return faults.changes(nodes)
-
-
-def as_transport(transport: Any, address: str | None, port: int | None) -> str | Ray:
-    """Return "local", or the options of Ray; refuse what is for the other."""
-    if not isinstance(transport, Ray):
-        check.one_of(transport, "transport", TRANSPORTS, other="network.Ray(...)")
-        if transport == "local":
-            if address is not None:
-                raise ValueError('address= is for transport="ray"')
-            return "local"
-        options = Ray(address)
-    else:
-        options = transport
-        if address is not None:
-            raise ValueError("give the address to network.Ray(address=...), and not to address=")
-    if port is not None:
-        raise ValueError('port= is for transport="local"; Ray chooses its own')
-    return options
-
-
-def make_transport(where: str | Ray) -> Transport:
-    """Make the transport that `as_transport` found."""
-    if isinstance(where, Ray):
-        from continuized.network.runtime.transports.ray import RayTransport
-
-        return RayTransport(where)
-    from continuized.network.runtime.transports.local import LocalTransport
-
-    return LocalTransport()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuized.network.protocol.node import Node
-from continuized.network.runtime.wire_format import Record
+from continuized.network.workers.records import Record
 from continuized.support.checkpoints.state import Checkpointed, GrowingRows, capture
 
 # {number: {"time": ..., "seq": ..., "model": JSON, "arrays": {name: array}}}; the numbers are

@@ -89,7 +89,7 @@ class Supervisor(Checkpointed):
         self._arriving: SavedNodes = {}  # of the checkpoint that is being made
         self._saved_in = np.zeros(len(self.plan.workers), dtype=np.int64)  # the pause, of each
         self._next_save = self._next_summary = 0.0
-        self._told = [0, 0]  # deaths and joins that stand in the log of events
+        self._logged = [0, 0]  # deaths and joins that stand in the log of events
 
     def run(self) -> None:
         """Start the workers, follow them until the run is over, and collect their last reports."""
@@ -102,7 +102,7 @@ class Supervisor(Checkpointed):
                     self._handle_next_report()
                     self._end_silent_workers()
                     self.elapsed = time.monotonic() - began
-                    self._tell_summary_if_due()
+                    self._log_summary_if_due()
                     self._save_if_due()
                     self.terminated = is_terminated()
                 self._finish()
@@ -114,7 +114,7 @@ class Supervisor(Checkpointed):
             lives = Counter(node for _, node, _ in monitor.deaths)
             resumed = Resumed(self.saved_nodes, lives, monitor.t, self.resumes)
             self.plan = replace(self.plan, resumed=resumed)
-            self._told = [len(monitor.deaths), len(monitor.joins)]
+            self._logged = [len(monitor.deaths), len(monitor.joins)]
             now = monitor.t if self.by_t else self.elapsed
             self.changes = [change for change in self.changes if change[0] > now]
         self.transport.start(self.plan)
@@ -151,7 +151,7 @@ class Supervisor(Checkpointed):
                 "they sent nothing of it in time; see which programs connect to 127.0.0.1",
                 RuntimeWarning,
             )
-        self._tell_changes()
+        self._log_changes()
 
     def _begin_pause(self) -> bool:
         """Let no exchange begin any more; tell whether those under way came to their end."""
@@ -180,7 +180,7 @@ class Supervisor(Checkpointed):
         """Write a checkpoint of the nodes that live, which have told what is needed."""
         assert self.checkpointer is not None
         living = {str(node) for node in np.flatnonzero(self.monitor.living)}
-        self.saved_nodes = {n: its for n, its in self._arriving.items() if n in living}
+        self.saved_nodes = {n: node for n, node in self._arriving.items() if n in living}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             self.checkpointer.save(self)
@@ -406,19 +406,22 @@ class Supervisor(Checkpointed):
             "fell_back": self.plain,
         }
 
-    def _tell_summary_if_due(self) -> None:
+    def _log_summary_if_due(self) -> None:
         if self.events.is_open:
-            self._tell_changes()
+            self._log_changes()
             if self.elapsed >= self._next_summary:
                 self._next_summary = self.elapsed + SUMMARY_EVERY
                 self.events.add("summary", **self.summarise())
                 self.events.flush()
 
-    def _tell_changes(self) -> None:
+    def _log_changes(self) -> None:
         """Add the deaths and joins that do not stand in the log of events yet."""
-        deaths, joins = self.monitor.deaths[self._told[0] :], self.monitor.joins[self._told[1] :]
+        deaths, joins = (
+            self.monitor.deaths[self._logged[0] :],
+            self.monitor.joins[self._logged[1] :],
+        )
         for t, node, reason in deaths:
             self.events.add("death", t=t, node=node, reason=reason)
         for t, node in joins:
             self.events.add("join", t=t, node=node)
-        self._told = [len(self.monitor.deaths), len(self.monitor.joins)]
+        self._logged = [len(self.monitor.deaths), len(self.monitor.joins)]

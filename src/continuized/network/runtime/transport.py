@@ -17,7 +17,7 @@ from continuized.network.faults import Faults
 from continuized.network.graphs.graph import Graph, list_directed
 from continuized.network.protocol.node_model import NodeModelSpec
 from continuized.network.runtime.saved_nodes import SavedNodes, to_record
-from continuized.network.runtime.wire_format import Record
+from continuized.network.workers.records import Record
 
 
 def list_neighbours(graph: Graph) -> list[tuple[list[int], list[float]]]:
@@ -114,8 +114,8 @@ class RunPlan:
             "path": [str(folder) for folder in sys.path],
             "nodes": nodes,
         }
-        more, its = to_record(saved)
-        return {**header, **more}, {**arrays, **its}
+        of_saved, saved_arrays = to_record(saved)
+        return {**header, **of_saved}, {**arrays, **saved_arrays}
 
     def _saved_nodes(self, worker: int) -> SavedNodes:
         kept = {} if self.resumed is None else self.resumed.nodes

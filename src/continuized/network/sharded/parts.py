@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.network.runtime.ray_options import Ray
-from continuized.network.sharded.shard import KINDS, MOST_LABELS, find_words, number_words
-from continuized.network.sharded.shards import Part, Shards
+from continuized.network.sharded.pool import ShardSource, WorkerPool
+from continuized.network.sharded.shard import MOST_LABELS, REGRESSIONS, find_words
+from continuized.network.workers.ray_options import Ray
 from continuized.problems.base import Array
 from continuized.problems.regression.linear import Linear
+from continuized.problems.sources import renumber
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
 
@@ -49,16 +50,19 @@ class Survey(NamedTuple):
     notes: tuple[str, ...]
 
 
-def start_shards(parts: Sequence[Part], transport: str | Ray, most: int | None) -> Shards:
-    """Start a worker for each part, and let it take its rows."""
+def start_pool(
+    sources: Sequence[ShardSource], transport: str | Ray, most: int | None
+) -> WorkerPool:
+    """Start a worker for each source, and let it take its rows."""
     if most is not None:
         most = check.whole(most, "threads", minimum=1, other="None")
-    return Shards(parts, transport, most)
+    return WorkerPool(sources, transport, most)
 
 
-def survey(shards: Shards) -> Survey:
+def survey(pool: WorkerPool) -> Survey:
     """Put together what the shards have; ValueError where they do not go together."""
-    facts, names = [told for told, _ in shards.facts], [part.name for part in shards.parts]
+    facts = [answer for answer, _ in pool.facts]
+    names = [source.name for source in pool.sources]
     first = facts[0]
     for name, each in zip(names, facts, strict=True):
         if each["sparse"] != first["sparse"]:
@@ -75,59 +79,60 @@ def survey(shards: Shards) -> Survey:
                     f"{name} has other names of columns than {names[0]}: "
                     f"{short_repr(each[what])}, not {short_repr(first[what])}"
                 )
-    words = find_words([told["words"] for told in facts])
-    rows = [told["rows"] for told in facts]
-    weights = [told["weight"] for told in facts]
+    words = find_words([each["words"] for each in facts])
+    rows = [each["rows"] for each in facts]
+    weights = [each["weight"] for each in facts]
     weight = None
     if any(each is not None for each in weights):
         weight = sum(n if each is None else each for n, each in zip(rows, weights, strict=True))
-    values, counts = _join_labels(shards, words)
+    values, counts = _join_labels(pool, words)
     return Survey(
-        sum(rows), rows, max(told["columns"] for told in facts), first["sparse"], weight,
+        sum(rows), rows, max(each["columns"] for each in facts), first["sparse"], weight,
         None if first["names"] is None else tuple(first["names"]), first["label"], words, values,
-        counts, sum(told["total"] for told in facts) / sum(rows),
-        tuple(dict.fromkeys(note for told in facts for note in told["notes"])),
+        counts, sum(each["total"] for each in facts) / sum(rows),
+        tuple(dict.fromkeys(note for each in facts for note in each["notes"])),
     )  # fmt: skip
 
 
-def _join_labels(shards: Shards, words: tuple[str, ...] | None) -> tuple[Array, Array]:
+def _join_labels(pool: WorkerPool, words: tuple[str, ...] | None) -> tuple[Array, Array]:
     """Return the labels of all shards in order, and how many rows have each."""
-    each = [(found["values"], found["counts"]) for _, found in shards.facts]
+    each = [(found["values"], found["counts"]) for _, found in pool.facts]
     if words is not None:
-        own = [told["words"] for told, _ in shards.facts]
+        own = [answer["words"] for answer, _ in pool.facts]
         each = [
-            (number_words(words, its, values), counts)
-            for its, (values, counts) in zip(own, each, strict=True)
+            (renumber(words, names, values), counts)
+            for names, (values, counts) in zip(own, each, strict=True)
         ]
     values, place = np.unique(np.concatenate([v for v, _ in each]), return_inverse=True)
     counts = np.bincount(place, np.concatenate([c for _, c in each])).astype(np.intp)
     return values, counts
 
 
-def choose_plan(known: Survey, loss: str, l2: float, intercept: bool, delta: float) -> Plan:
+def choose_plan(found: Survey, loss: str, l2: float, intercept: bool, delta: float) -> Plan:
     """Number the classes of all shards; ValueError where the labels are not those of the loss."""
     if loss not in ("logistic", "softmax"):
-        if known.words is not None:
-            shown = ", ".join(known.words[:SHOWN])
+        if found.words is not None:
+            shown = ", ".join(found.words[:SHOWN])
             raise ValueError(f'the labels are text ({shown}), but loss="{loss}" needs numbers')
-        if loss == "poisson" and known.values[0] < 0.0:
-            raise ValueError(f"the labels must be counts >= 0, but one is {known.values[0]}")
+        if loss == "poisson" and found.values[0] < 0.0:
+            raise ValueError(f"the labels must be counts >= 0, but one is {found.values[0]}")
         return Plan(loss, l2, intercept, delta if loss == "huber" else None, None, None, 1)
-    if len(known.values) > MOST_LABELS:
+    if len(found.values) > MOST_LABELS:
         raise ValueError(
             f"there are more than {MOST_LABELS} different labels, which are no classes; use "
             'loss="ridge" for numbers'
         )
-    labels = tuple(known.values.tolist())
-    found: tuple[Any, ...] = labels if known.words is None else known.words
-    if len(found) < 2 or (loss == "logistic" and len(found) > 2):
-        shown = ", ".join(map(str, found[:SHOWN])) + (", ..." if len(found) > SHOWN else "")
+    labels = tuple(found.values.tolist())
+    classes: tuple[Any, ...] = labels if found.words is None else found.words
+    count = len(classes)
+    if count < 2 or (loss == "logistic" and count > 2):
+        shown = ", ".join(map(str, classes[:SHOWN])) + (", ..." if count > SHOWN else "")
         wanted = "two labels" if loss == "logistic" else "two labels or more"
         raise ValueError(
-            f'loss="{loss}" needs {wanted} in all shards together, got {len(found)} ({shown})'
+            f'loss="{loss}" needs {wanted} in all shards together, got {count} ({shown})'
         )
-    by_words = known.words is not None
-    return Plan(loss, l2, intercept, None, None if by_words else labels, known.words, len(found))
+    by_words = found.words is not None
+    return Plan(loss, l2, intercept, None, None if by_words else labels, found.words, count)
 
 
 def check_parts(parts: Any) -> list[Linear]:
@@ -138,11 +143,11 @@ def check_parts(parts: Any) -> list[Linear]:
     if not listed:
         raise ValueError("parts must be a list of at least one regression, got an empty one")
     for number, part in enumerate(listed):
-        if type(part) not in KINDS.values():
+        if type(part) not in REGRESSIONS.values():
+            kinds = ", ".join(kind.__name__ for kind in REGRESSIONS.values())
             raise TypeError(
-                f"parts[{number}] must be one of the regressions "
-                f"({', '.join(kind.__name__ for kind in KINDS.values())}), got {short_repr(part)}; "
-                "give paths and Ray datasets to Sharded.read"
+                f"parts[{number}] must be one of the regressions ({kinds}), got "
+                f"{short_repr(part)}; give paths and Ray datasets to Sharded.read"
             )
     first = listed[0]
     for number, part in enumerate(listed):
@@ -163,10 +168,10 @@ def check_parts(parts: Any) -> list[Linear]:
 
 def name_kind(p: Linear) -> str:
     """Name the loss of a regression."""
-    return next(name for name, kind in KINDS.items() if type(p) is kind)
+    return next(name for name, kind in REGRESSIONS.items() if type(p) is kind)
 
 
-def pack_part(number: int, p: Linear) -> Part:
+def pack_part(number: int, p: Linear) -> ShardSource:
     """Give a worker the rows of a regression."""
     arrays = {"y": p.y}
     if p.weights is not None:
@@ -175,7 +180,7 @@ def pack_part(number: int, p: Linear) -> Part:
         arrays |= {"data": p.X.data, "indices": p.X.indices, "indptr": p.X.indptr}
     else:
         arrays["X"] = p.X
-    return Part(f"parts[{number}]", {"columns": p.column_count}, arrays)
+    return ShardSource(f"parts[{number}]", {"columns": p.column_count}, arrays)
 
 
 def check_sources(paths: Any) -> list[Any]:
@@ -191,12 +196,14 @@ def check_sources(paths: Any) -> list[Any]:
     return listed
 
 
-def order_source(number: int, source: Any, transport: str | Ray, how: dict[str, Any]) -> Part:
+def order_source(
+    number: int, source: Any, transport: str | Ray, how: dict[str, Any]
+) -> ShardSource:
     """Order a worker to read a path or a dataset."""
     if hasattr(source, "iter_batches"):
         if not isinstance(transport, Ray):
             raise ValueError('Ray datasets go with transport="ray"')
-        return Part(f"paths[{number}]", {"how": how}, {}, source)
+        return ShardSource(f"paths[{number}]", {"how": how}, {}, source)
     return order_files(
         f"the shard {os.fspath(source)}", [(os.fspath(source), 0, 1)], transport, how
     )
@@ -204,7 +211,7 @@ def order_source(number: int, source: Any, transport: str | Ray, how: dict[str, 
 
 def order_files(
     name: str, pieces: Sequence[tuple[str, int, int]], transport: str | Ray, how: dict[str, Any]
-) -> Part:
+) -> ShardSource:
     """Order a worker to read files, or parts of them: (path, part, of how many)."""
     if transport == "local":
         for path, *_ in pieces:
@@ -217,4 +224,4 @@ def order_files(
         raise TypeError(
             f"the options of a reader must be numbers, texts and lists of them: {error}"
         ) from error
-    return Part(name, {"files": [list(piece) for piece in pieces], "how": how}, {})
+    return ShardSource(name, {"files": [list(piece) for piece in pieces], "how": how}, {})

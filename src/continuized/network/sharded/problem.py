@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.runtime.ray_options import Ray
-from continuized.network.runtime.run import as_transport
 from continuized.network.sharded.parts import (
     Plan,
     Survey,
@@ -22,17 +20,18 @@ from continuized.network.sharded.parts import (
     name_kind,
     order_source,
     pack_part,
-    start_shards,
+    start_pool,
     survey,
 )
-from continuized.network.sharded.shard import KINDS
-from continuized.network.sharded.shards import Shards
+from continuized.network.sharded.pool import WorkerPool, close_on_error
+from continuized.network.sharded.shard import REGRESSIONS
+from continuized.network.workers.ray_options import Ray, as_transport
 from continuized.problems.base import NOT_FINITE, Array, flat
-from continuized.problems.losses import LOGISTIC, POISSON, SQUARED
+from continuized.problems.losses import LOGISTIC, POISSON
 from continuized.problems.regression import questions
-from continuized.problems.regression.interface import ALL_ROWS, Regression, mu_by_l2
+from continuized.problems.regression.interface import ALL_ROWS, Regression
 from continuized.problems.regression.linear import Linear
-from continuized.problems.regression.spectrum import Spectrum, bound_spectrum
+from continuized.problems.regression.spectrum import Spectrum, bound_spectrum, count_gram_work
 from continuized.support import threads
 from continuized.support import validation as check
 
@@ -92,11 +91,12 @@ class Sharded(Regression):
         where = as_transport(transport, address, None)
         listed = check_parts(parts)
         first = listed[0]
-        shards = start_shards([pack_part(k, p) for k, p in enumerate(listed)], where, threads)
         classes = max(p.classes for p in listed)
         delta = getattr(first, "delta", None)
         plan = Plan(name_kind(first), first.l2, first.intercept, delta, None, None, classes)
-        self._settle(shards, plan)
+        pool = start_pool([pack_part(k, p) for k, p in enumerate(listed)], where, threads)
+        with close_on_error(pool):
+            self._build(pool, survey(pool), plan)
 
     @classmethod
     def read(
@@ -132,39 +132,29 @@ class Sharded(Regression):
             Options of `cz.problems.read`; for Ray datasets label=, the column to predict.
         """
         where = as_transport(transport, address, None)
-        check.one_of(loss, "loss", KINDS)
+        check.one_of(loss, "loss", REGRESSIONS)
         l2 = check.real(l2, "l2", minimum=0.0)
         check.flag(intercept, "intercept")
         delta = check.real(delta, "delta", above=0.0)
         listed = check_sources(paths)
         parts = [order_source(k, each, where, how) for k, each in enumerate(listed)]
-        shards = start_shards(parts, where, threads)
-        try:
-            known = survey(shards)
-            plan = choose_plan(known, loss, l2, intercept, delta)
-        except BaseException:
-            shards.close()
-            raise
-        return cls.settle(shards, plan)
+        pool = start_pool(parts, where, threads)
+        with close_on_error(pool):
+            found = survey(pool)
+            plan = choose_plan(found, loss, l2, intercept, delta)
+            return cls.from_pool(pool, found, plan)
 
     @classmethod
-    def settle(cls, shards: Shards, plan: Plan) -> Sharded:
-        """Make the problem of shards that are open, by this plan."""
+    def from_pool(cls, pool: WorkerPool, found: Survey, plan: Plan) -> Sharded:
+        """Make the problem of workers that have read their rows, by this plan."""
         made = cls.__new__(cls)
-        made._settle(shards, plan)
+        with close_on_error(pool):
+            made._build(pool, found, plan)
         return made
 
-    def _settle(self, shards: Shards, plan: Plan) -> None:
-        self._shards, self.l2, self.intercept = shards, plan.l2, plan.intercept
-        try:
-            known = survey(shards)
-            self._take_answers(known, plan, self._tell(shards, known, plan))
-        except BaseException:
-            shards.close()
-            raise
-
-    def _tell(self, shards: Shards, known: Survey, plan: Plan) -> list[dict[str, Any]]:
-        """Tell the workers what all shards have in common; return what they say."""
+    def _build(self, pool: WorkerPool, found: Survey, plan: Plan) -> None:
+        """Tell the workers what all shards have in common, and take what they answer."""
+        self._pool, self.l2, self.intercept = pool, plan.l2, plan.intercept
         extras: dict[str, Any] = {}
         if plan.loss == "softmax":
             extras["classes"] = plan.classes
@@ -172,30 +162,28 @@ class Sharded(Regression):
             extras["delta"] = plan.delta
         header = {
             "loss": plan.loss,
-            "columns": known.columns,
+            "columns": found.columns,
             "intercept": plan.intercept,
-            "share": None if known.weight is None else known.rows / known.weight,
+            "row_share": None if found.weight is None else found.rows / found.weight,
             "words": plan.words,
             "numbered": plan.words is not None or plan.labels is not None,
             "extras": extras,
         }
         arrays = {} if plan.labels is None else {"labels": np.array(plan.labels)}
-        return [told for told, _ in shards.settle(header, arrays)]
-
-    def _take_answers(self, known: Survey, plan: Plan, told: list[dict[str, Any]]) -> None:
-        kind = self.kind = KINDS[plan.loss]
+        answers = [answer for answer, _ in pool.build(header, arrays)]
+        kind = self.kind = REGRESSIONS[plan.loss]
         self.loss = -float(plan.delta or 1.0) if plan.loss == "huber" else kind.loss
         self.curvature, self.delta = kind.curvature, plan.delta
         self.classes = plan.classes if plan.loss == "softmax" else 1
         self.classes_ = plan.words if plan.words is not None else plan.labels
-        self.row_count, self.column_count = known.rows, known.columns
-        self.is_sparse, self.is_plain = known.sparse, known.weight is None and not plan.intercept
-        self.entry_count = sum(each["entries"] for each in told)
-        self.meetings = sum(each["meetings"] for each in told)
+        self.row_count, self.column_count = found.rows, found.columns
+        self.is_sparse, self.is_weighted = found.sparse, found.weight is not None
+        self.entry_count = sum(each["entries"] for each in answers)
+        self.entry_pairs = sum(each["entry_pairs"] for each in answers)
         n = self.row_count
-        self.least_loss = sum(each["share"] * each["least_loss"] for each in told) / n
-        self._mean = sum(each["share"] * each["mean"] for each in told) / n
-        self._starts = np.cumsum([0, *known.rows_of_each])
+        self.least_loss = sum(each["weight"] * each["least_loss"] for each in answers) / n
+        self.mean = sum(each["weight"] * each["mean"] for each in answers) / n
+        self._starts = np.cumsum([0, *found.rows_of_each])
         if self.loss == POISSON:
             self.L = None  # type: ignore[assignment]
 
@@ -204,16 +192,16 @@ class Sharded(Regression):
     @property
     def shards(self) -> int:
         """How many shards there are."""
-        return len(self._shards)
+        return len(self._pool)
 
     @property
     def restarts(self) -> int:
         """How often a worker had ended and was started again."""
-        return self._shards.restarts
+        return self._pool.restarts
 
     def close(self) -> None:
         """End all workers; after that, nothing can be asked any more."""
-        self._shards.close()
+        self._pool.close()
 
     def __enter__(self) -> Sharded:
         return self
@@ -237,13 +225,13 @@ class Sharded(Regression):
     ) -> list[tuple[Array, ...]]:
         """Ask all shards; index: the numbers of rows, counted over all shards, in order."""
         if isinstance(index, slice):
-            return self._shards.ask(question, arguments, None)
+            return self._pool.ask(question, arguments, None)
         cuts = np.searchsorted(index, self._starts)
         each = [
             index[first:last] - start
             for first, last, start in zip(cuts[:-1], cuts[1:], self._starts, strict=False)
         ]
-        return self._shards.ask(question, arguments, each)
+        return self._pool.ask(question, arguments, each)
 
     # The function and its gradient
 
@@ -284,13 +272,8 @@ class Sharded(Regression):
         return f"{self.kind.__qualname__} in shards: {super().fingerprint(x0)}"
 
     def _facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {"kind": self.kind.__name__, "shards": self.shards}
-        facts |= {"transport": self._shards.transport, "rows": self.row_count}
-        facts |= {"columns": self.column_count, "l2": self.l2}
-        if self.classes > 1:
-            facts["classes"] = self.classes
-        extras = {"sparse": self.is_sparse, "intercept": self.intercept}
-        return facts | {name: True for name, there in extras.items() if there} | self._known()
+        where = {"shards": self.shards, "transport": self._pool.transport}
+        return {"kind": self.kind.__name__, **where, **super()._facts()}
 
     # Curvature
 
@@ -317,17 +300,6 @@ class Sharded(Regression):
         ]
         return vstack(rows, format="csr"), q
 
-    @property
-    def typical_curvature(self) -> float:
-        """A second derivative of the loss that tells the scale of f (as of `kind`)."""
-        return (self._mean or 1.0) if self.loss == POISSON else self.curvature
-
-    @property
-    def coordinate_L(self) -> Array:
-        """The smoothness along each variable; infinite where the curvature has no bound."""
-        known = math.isfinite(self.curvature)
-        return self.column_scales if known else np.full(self.dim, math.inf)
-
     @cached_property
     def square_sums(self) -> Array:  # type: ignore[override]
         """For each column, the sum of the weighted squares of its entries."""
@@ -348,7 +320,7 @@ class Sharded(Regression):
             max(float(rows) for _, rows, _ in answers),
             _add([columns for *_, columns in answers]),
         )
-        work = 10.0 * self.meetings if self.is_sparse else float(n) * d * d
+        work = count_gram_work(n, d, self.entry_pairs if self.is_sparse else None)
         return bound_spectrum(
             (n, d),
             self.entry_count,
@@ -357,18 +329,6 @@ class Sharded(Regression):
             lambda: self.sum_over_rows(questions.sum_outer_products),
             work if d <= n else math.inf,  # products of rows of two shards are not known
         )
-
-    @cached_property
-    def mu(self) -> float:  # type: ignore[override]
-        """A lower bound of the strong convexity, as of `kind`."""
-        if self.loss != SQUARED:
-            return 0.0 if self.intercept else self.l2
-        if not self.intercept:
-            return self.spectrum.smallest + self.l2
-        mean = self.column_means[: self.column_count]
-        size = float(self.square_sums.sum()) / self.row_count + 1.0
-        rounding = self.row_count * math.ulp(1.0) * math.sqrt(size)
-        return max(self.spectrum.smallest, mu_by_l2(self.l2, threads.norm(mean) + rounding))
 
     def is_separated_by(self, x: ArrayLike) -> bool:
         """Tell whether a logistic regression has no minimum without l2, for x separates it."""

@@ -1,10 +1,10 @@
 """What a worker does: it reads its rows, makes a regression of them, and answers questions.
 
-Requests and answers are records (`runtime.wire_format`): a header that JSON can say, and arrays.
+Requests and answers are records (`workers.records`): a header that JSON can say, and arrays.
 The header of a request has one of these keys:
 
     open     read the rows, or take those in the arrays; the answer says what is there
-    settle   make the regression, now that all shards are known; the answer says what it adds
+    build    make the regression, now that all shards are known; the answer says what it adds
     ask      a question, "package.module:function", with its arguments; the answer is a sum
 
 An error is an answer too, and has the key `error`.
@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 
 from continuized import problems
-from continuized.network.runtime.wire_format import Record
+from continuized.network.workers.records import Record
 from continuized.problems.base import Array
 from continuized.problems.regression.interface import ALL_ROWS
-from continuized.problems.sources import Data, DataError
+from continuized.problems.sources import Data, DataError, renumber
 from continuized.support import threads
 from continuized.support import validation as check
 
 MOST_LABELS = 2**16  # different ones of a shard that are listed: more are numbers, not classes
-KINDS: dict[str, Any] = {
+REGRESSIONS: dict[str, Any] = {
     "ridge": problems.LeastSquares,
     "logistic": problems.LogisticRegression,
     "softmax": problems.SoftmaxRegression,
@@ -50,11 +50,11 @@ class Shard:
         try:
             if "open" in header:
                 return self._open(header["open"], arrays, dataset)
-            if "settle" in header:
-                return self._settle(header["settle"], arrays)
+            if "build" in header:
+                return self._build(header["build"], arrays)
             return self._ask(header, arrays)
         except Exception as error:  # whoever asked raises it again
-            return {"error": describe_error(error)}, {}
+            return {"error": pack_error(error)}, {}
 
     def _open(self, part: dict[str, Any], arrays: dict[str, Array], dataset: Any) -> Record:
         if part["threads"] is not None:
@@ -85,28 +85,27 @@ class Shard:
         }
         return facts, {"values": values[: MOST_LABELS + 1], "counts": counts[: MOST_LABELS + 1]}
 
-    def _settle(self, plan: dict[str, Any], arrays: dict[str, Array]) -> Record:
+    def _build(self, plan: dict[str, Any], arrays: dict[str, Array]) -> Record:
         (X, y), kind = self._data, plan["loss"]
         if X.shape[1] < plan["columns"]:
             X.resize((X.shape[0], plan["columns"]))
         if plan["words"] is not None:
-            y = number_words(plan["words"], self._data.classes or (), y)
+            y = renumber(plan["words"], self._data.classes or (), y)
         elif "labels" in arrays:
             y = np.searchsorted(arrays["labels"], y)
         if kind == "logistic" and plan["numbered"]:
             y = 2.0 * y - 1.0
         weights = self._weights
-        if weights is None and plan["share"] is not None:
+        if weights is None and plan["row_share"] is not None:
             weights = np.ones(len(y))
         extras = {"intercept": plan["intercept"], "weights": weights, **plan["extras"]}
-        p = self._problem = KINDS[kind](X, y, l2=0.0, **extras)
+        p = self._problem = REGRESSIONS[kind](X, y, l2=0.0, **extras)
         if weights is not None:  # of the mean 1 over all rows, those of other shards included
-            p.shares = plan["share"] * weights
-        share = float(p.row_count if weights is None else p.shares.sum())
+            p.shares = plan["row_share"] * weights
         return {
             "entries": p.entry_count,
-            "meetings": p.meetings if p.is_sparse else 0.0,
-            "share": share,
+            "entry_pairs": p.entry_pairs if p.is_sparse else 0.0,
+            "weight": float(p.row_count if weights is None else p.shares.sum()),
             "least_loss": p.least_loss,
             "mean": p.mean if kind == "poisson" else 0.0,
         }, {}
@@ -131,15 +130,15 @@ def name_question(question: Callable[..., Any]) -> str:
     return f"{question.__module__}:{question.__name__}"
 
 
-def describe_error(error: Exception) -> dict[str, Any]:
+def pack_error(error: Exception) -> dict[str, Any]:
     """Say what was raised, in what JSON can say."""
     bases = [kind.__name__ for kind in type(error).__mro__]
-    told: dict[str, Any] = {"bases": bases, "message": str(error)}
+    described: dict[str, Any] = {"bases": bases, "message": str(error)}
     if isinstance(error, DataError):
-        told |= {"fact": error.fact, "advice": error.advice, "kind": error.kind}
+        described |= {"fact": error.fact, "advice": error.advice, "kind": error.kind}
     elif isinstance(error, OSError) and error.strerror:
-        told["message"] = f"{error.strerror}: {error.filename}"
-    return told
+        described["message"] = f"{error.strerror}: {error.filename}"
+    return described
 
 
 def _read_piece(path: str, part: int, parts: int, how: dict[str, Any]) -> Data:
@@ -188,10 +187,10 @@ def join(pieces: Sequence[Data]) -> Data:
     if len(set(sparse)) > 1:
         raise ValueError("some of the files of a shard are sparse, and some are not")
     columns = [piece.X.shape[1] for piece in pieces]
-    words = find_words([piece.classes for piece in pieces])
+    words = find_words([piece.classes for piece in pieces], "file")
     y = [piece.y for piece in pieces]
     if words is not None:
-        y = [number_words(words, piece.classes or (), piece.y) for piece in pieces]
+        y = [renumber(words, piece.classes or (), piece.y) for piece in pieces]
     if len({piece.names for piece in pieces}) > 1:
         raise ValueError("the columns of the files of a shard have different names")
     if len(set(columns)) > 1 and not sparse[0]:
@@ -210,7 +209,7 @@ def join(pieces: Sequence[Data]) -> Data:
     return data
 
 
-def find_words(each: Sequence[Sequence[str] | None]) -> tuple[str, ...] | None:
+def find_words(each: Sequence[Sequence[str] | None], what: str = "shard") -> tuple[str, ...] | None:
     """Join the labels that are text, in order; None where none is; ValueError where some are."""
     known = [words for words in each if words is not None]
     if not known:
@@ -218,20 +217,10 @@ def find_words(each: Sequence[Sequence[str] | None]) -> tuple[str, ...] | None:
     if len(known) < len(each):
         number = next(k for k, words in enumerate(each) if words is None)
         raise ValueError(
-            f"the labels of shard {number} are numbers, but those of others are text "
-            f"({check.short_repr(known[0][0])}): labels must be of one kind in all shards"
+            f"the labels of {what} {number} are numbers, but those of others are text "
+            f"({check.short_repr(known[0][0])}): labels must be of one kind in all {what}s"
         )
     return tuple(sorted({word for words in known for word in words}))
-
-
-def number_words(words: Sequence[str], own: Sequence[str], y: Array) -> Array:
-    """Turn places in a shard's own words into places in the words of all shards.
-
-    >>> number_words(("ant", "bee", "cat"), ("cat", "ant"), np.array([0.0, 1.0])).tolist()
-    [2.0, 0.0]
-    """
-    places = {word: place for place, word in enumerate(words)}
-    return np.array([float(places[word]) for word in own])[y.astype(np.intp)]
 
 
 def build_rows(arrays: dict[str, Array], columns: int) -> Any:

@@ -16,6 +16,7 @@ from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_FALL, LOG_JOIN
 from continuized.network.simulation.node_models.gossip import GossipNodes, X, make_nodes
 from continuized.network.simulation.node_models.interface import TIME, flow_to, pay
 from continuized.problems.base import Array
+from continuized.support import validation as check
 from continuized.support.jit import jit_uncounted, uncounted
 
 ENTRIES = 2**20  # numbers that the log moves, before Python has its turn and hears Ctrl-C
@@ -107,8 +108,8 @@ def causal_times(log: Log) -> Array:
     entries = zip(*(np.asarray(column).tolist() for column in log), strict=True)
     for k, (kind, node, peer, seq, time) in enumerate(entries):
         name = (node, peer, seq) if kind in (LOG_PAY, LOG_JOIN) else (peer, node, seq)
-        told = -np.inf if kind == LOG_ANSWER else passed.get(name, -np.inf)
-        when[k] = latest[node] = passed[name] = max(time, told, latest.get(node, -np.inf))
+        earlier = -np.inf if kind == LOG_ANSWER else passed.get(name, -np.inf)
+        when[k] = latest[node] = passed[name] = max(time, earlier, latest.get(node, -np.inf))
     return when
 
 
@@ -190,6 +191,7 @@ def is_of_minimize(method: Any) -> bool:
 
 def check_log(log: Log, nodes: int, last_kind: int) -> tuple[Array, ...]:
     """Check a log; returns its columns as the kernel takes them."""
+    check.instance(log, "log", Log, "the log of a run, r.log")
     columns = [np.ascontiguousarray(column, np.int64) for column in log[:4]]
     kind, node, peer, _ = columns
     time = np.ascontiguousarray(log[4], np.float64)

@@ -7,6 +7,7 @@ sums over the rows.  Whoever holds the rows adds them up: `Linear` in this proce
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Problem
+from continuized.problems.losses import SQUARED
 from continuized.problems.regression.spectrum import Spectrum
+from continuized.support import threads
 
 ALL_ROWS = slice(None)
 
@@ -32,7 +35,8 @@ class Regression(Problem):
     classes: int = 1  # predictions of a row
     l2: float
     intercept: bool
-    is_plain: bool  # whether there are neither weights nor an intercept
+    is_weighted: bool  # whether rows have weights
+    mean: float  # of y, weighted; asked for where the curvature has no bound
 
     # What is known of the rows
 
@@ -40,7 +44,7 @@ class Regression(Problem):
     column_count: int  # without that of the intercept
     entry_count: int  # of X, as far as they are held
     is_sparse: bool
-    meetings: float  # products x_ij x_ik that the rows of a sparse X have
+    entry_pairs: float  # products x_ij x_ik that the rows of a sparse X have
     square_sums: Array  # for each column, the sum of the weighted squares of its entries
     spectrum: Spectrum  # of the weighted mean of a_i a_i^T
     column_means: Array  # the weighted mean of each column of X, and 1 for the intercept
@@ -71,9 +75,26 @@ class Regression(Problem):
         return self.variables * self.classes
 
     @property
+    def is_plain(self) -> bool:
+        """Whether there are neither weights nor an intercept."""
+        return not (self.is_weighted or self.intercept)
+
+    @property
     def density(self) -> float:
         """The share of the entries of X that are held."""
         return float(self.entry_count / max(self.row_count * self.column_count, 1))
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"rows": self.row_count, "columns": self.column_count}
+        facts["l2"] = self.l2
+        if self.classes > 1:
+            facts["classes"] = self.classes
+        extras = {
+            "sparse": self.is_sparse,
+            "weights": self.is_weighted,
+            "intercept": self.intercept,
+        }
+        return facts | {name: True for name, there in extras.items() if there} | self._known()
 
     # Constants, computed when first asked for
 
@@ -97,22 +118,35 @@ class Regression(Problem):
     def mu(self) -> float:  # type: ignore[override]
         """A lower bound of the strong convexity: l2, for the loss itself may be flat.
 
-        With an intercept, which is not penalised, 0.
+        With an intercept, which is not penalised, 0.  Of least squares it is the smallest
+        eigenvalue of the Hessian: that of the mean of a_i a_i^T, plus l2, where it is computed:
+        where X has a small side.  With an intercept it is the larger of that eigenvalue alone and
+        of what l2 gives.
         """
-        return 0.0 if self.intercept else self.l2
+        if self.loss != SQUARED:
+            return 0.0 if self.intercept else self.l2
+        if not self.intercept:
+            return self.spectrum.smallest + self.l2
+        mean = self.column_means[: self.column_count]
+        size = float(self.square_sums.sum()) / self.row_count + 1.0
+        rounding = self.row_count * math.ulp(1.0) * math.sqrt(size)
+        return max(self.spectrum.smallest, mu_by_l2(self.l2, threads.norm(mean) + rounding))
 
     @property
     def coordinate_L(self) -> Array:
         """L_j = curvature |X_j|^2 / n + l2 for each column X_j: the smoothness along it.
 
-        With weights, the weighted mean of x_ij^2; the intercept's is the curvature.
+        With weights, the weighted mean of x_ij^2; the intercept's is the curvature.  Infinite
+        where the curvature has no bound.
         """
-        return self.column_scales
+        is_known = math.isfinite(self.curvature)
+        return self.column_scales if is_known else np.full(self.dim, math.inf)
 
     @property
     def typical_curvature(self) -> float:
-        """A second derivative of the loss that tells the scale of f: the largest, if there is."""
-        return self.curvature
+        """A second derivative of the loss that tells the scale of f: the largest, or, where they
+        have no bound, that of Poisson's loss where the mean of y is predicted for every row."""
+        return self.curvature if math.isfinite(self.curvature) else self.mean or 1.0
 
     @cached_property
     def column_scales(self) -> Array:

@@ -19,7 +19,7 @@ from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.problems.regression.data import check_data, check_weights
 from continuized.problems.regression.interface import ALL_ROWS, Regression
-from continuized.problems.regression.spectrum import Spectrum, spectrum
+from continuized.problems.regression.spectrum import Spectrum, count_pairs, spectrum
 from continuized.support import threads
 from continuized.support import validation as check
 
@@ -45,6 +45,18 @@ class Linear(Regression):
         self.intercept = check.flag(intercept, "intercept")
         self._check_y()
 
+    @classmethod
+    def of_checked(
+        cls, X: Array, y: Array, l2: float, *, weights: Array | None, intercept: bool
+    ) -> Any:
+        """Make the regression of a finite C-ordered array of floats X, and of weights and options,
+        that were checked before: beside small data, to do so again would take long."""
+        made = cls.__new__(cls)
+        made.X, made.y = X, check.array(y, "y", dtype=np.float64, finite=True)
+        made.l2, made.weights, made.intercept = l2, weights, intercept
+        made._check_y()
+        return made
+
     def _check_y(self) -> None:
         """Refuse a y that the loss has no value for."""
 
@@ -69,9 +81,9 @@ class Linear(Regression):
         return int(self.X.size)
 
     @property
-    def meetings(self) -> float:  # type: ignore[override]
+    def entry_pairs(self) -> float:  # type: ignore[override]
         """The products x_ij x_ik that the rows of a sparse X have."""
-        return count_meetings(self.X)
+        return count_pairs(np.diff(self.X.indptr))
 
     @property
     def is_sparse(self) -> bool:  # type: ignore[override]
@@ -79,21 +91,9 @@ class Linear(Regression):
         return not isinstance(self.X, np.ndarray)
 
     @property
-    def is_plain(self) -> bool:  # type: ignore[override]
-        """Whether there are neither weights nor an intercept."""
-        return self.weights is None and not self.intercept
-
-    def _facts(self) -> dict[str, Any]:
-        rows, columns = self.X.shape
-        facts: dict[str, Any] = {"rows": rows, "columns": columns, "l2": self.l2}
-        if self.classes > 1:
-            facts["classes"] = self.classes
-        extras = {
-            "sparse": self.is_sparse,
-            "weights": self.weights is not None,
-            "intercept": self.intercept,
-        }
-        return facts | {name: True for name, there in extras.items() if there} | self._known()
+    def is_weighted(self) -> bool:  # type: ignore[override]
+        """Whether rows have weights."""
+        return self.weights is not None
 
     def refuse_extras(self, who: str) -> None:
         """Raise ValueError where there are weights or an intercept."""
@@ -200,27 +200,32 @@ class Linear(Regression):
         from continuized.problems.kernels import pass_over_rows
 
         vector = self._pack(SQUARED, 0.0, y)
-        return pass_over_rows(self._entries, vector, w, self._parts, value=False, gradient=True)[1]
+        return pass_over_rows(
+            self._arranged[1], vector, w, self._parts, value=False, gradient=True
+        )[1]
 
     def _pack(self, loss: float, l2: float, y: Array) -> Array:
         """Return the vector of compiled data (`problems.kernels`), with this loss, l2 and y."""
         shares = np.ones(len(y)) if self.shares is None else self.shares
+        order, _ = self._arranged
+        if order is not None:
+            y, shares = y[order], shares[order]
         return np.concatenate([[loss, l2, float(self.intercept)], y, shares])
 
     @cached_property
-    def _entries(self) -> Any:
-        """X, or the arrays that a sparse X is made of."""
-        return (self.X.data, self.X.indptr, self.X.indices) if self.is_sparse else self.X
+    def _arranged(self) -> tuple[Array | None, Any]:
+        """The order in which passes take the rows, None for their own, and the rows in it: X, or a
+        tuple of sparse rows (`problems.sparse_rows`)."""
+        if not self.is_sparse:
+            return None, self.X
+        from continuized.problems.sparse_rows import arrange
+
+        return arrange(self.X)
 
     @property
     def _parts(self) -> int:
         """The number of parts of a pass: one for each thread, or one where X is small."""
         return min(threads.count(), len(self.y)) if self.X.size >= LARGE else 1
-
-
-def count_meetings(X: Any) -> float:
-    """Count the products x_ij x_ik that the rows of a sparse X have."""
-    return float((np.diff(X.indptr).astype(np.float64) ** 2).sum())
 
 
 def squares_of(entries: Array) -> Array:

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import NOT_FINITE, Array, Compiled, flat, pack
 from continuized.problems.losses import LOGISTIC, SOFTMAX, SQUARED, logistic_second_slope
 from continuized.problems.regression.data import INT32_MAX, check_class_labels, check_labels
-from continuized.problems.regression.interface import mu_by_l2
 from continuized.problems.regression.linear import Linear, squares_of
 from continuized.support import threads
 from continuized.support.threads import interruptible
@@ -95,7 +94,7 @@ class SingleOutput(Linear):
         """A pass over the rows, imported once: beside small data, that would take long."""
         from continuized.problems.kernels import pass_over_rows
 
-        return partial(pass_over_rows, self._entries, self._vector)
+        return partial(pass_over_rows, self._arranged[1], self._vector)
 
     @cached_property
     def _vector(self) -> Array:
@@ -203,8 +202,9 @@ class SingleOutput(Linear):
             return compile_problem("dense", pack(self.X, self._vector, dtype=dtype))
         if self.X.nnz > INT32_MAX:
             raise ValueError(f"X has {self.X.nnz} entries: compiled loops take at most {INT32_MAX}")
-        ints = np.concatenate([self.X.indptr, self.X.indices])
-        data = pack(self.X.data[np.newaxis], self._vector, ints, dtype)
+        values, indptr, indices, side_by_side = self._arranged[1]
+        ints = np.concatenate([[side_by_side], indptr, indices], dtype=np.int32)
+        data = pack(values[np.newaxis], self._vector, ints, dtype)
         return compile_problem("csr", data)
 
 
@@ -213,7 +213,9 @@ class LeastSquares(SingleOutput):
 
     X: an array, or a SciPy sparse matrix, which is kept as CSR (duplicate entries are added
     up, indices sorted).  float32 stays float32, integers become float64.  An array that is
-    C-contiguous, or a canonical CSR matrix, is not copied: do not change it afterwards.
+    C-contiguous, or a canonical CSR matrix, is not copied: do not change it afterwards.  Of a
+    sparse X with less than 32 entries a row, unless it is small, the first evaluation keeps a copy
+    in another order.
     weights: a number >= 0 for each row; the mean over the rows becomes the weighted mean.
     intercept: if True, w has one entry more, the last, which is added to every prediction and
     is not penalised.  y: a number for each row.  l2: the penalty, finite and >= 0.
@@ -230,27 +232,6 @@ class LeastSquares(SingleOutput):
 
     def _second_slopes(self, predictions: Array, index: Any) -> Array:
         return np.ones(len(predictions))
-
-    @cached_property
-    def mu(self) -> float:  # type: ignore[override]
-        """A lower bound of the strong convexity: the smallest eigenvalue of the Hessian.
-
-        That of the mean of a_i a_i^T, plus l2, where it is computed: where X has a small side.
-        With an intercept it is the larger of that eigenvalue alone and of what l2 gives.
-        """
-        if not self.intercept:
-            return self.spectrum.smallest + self.l2
-        return max(self.spectrum.smallest, self._mu_by_l2)
-
-    @property
-    def _mu_by_l2(self) -> float:
-        """A lower bound with an intercept (`mu_by_l2`)."""
-        n, d = self.X.shape
-        # At w = 0 and y = -1 the slope of the squared loss is 1: the gradient is the mean row.
-        mean = self.mean_squares(np.full(n, -1.0), np.zeros(d + 1))[:d]
-        size = float(np.average(self.row_norms2, weights=self.shares))
-        rounding = n * math.ulp(1.0) * math.sqrt(size)
-        return mu_by_l2(self.l2, threads.norm(mean) + rounding)
 
     @cached_property
     def x_star(self) -> Array | None:  # type: ignore[override]
@@ -412,6 +393,31 @@ class SoftmaxRegression(Linear):
             return float(losses.sum()), slopes
         slopes *= self.shares[rows]
         return float((self.shares[rows] * losses).sum()), slopes
+
+    def hessian_block(self, W: Array, variables: Any = None) -> Array:
+        """Return the rows and columns of the Hessian at W of these variables, of the flattened W.
+
+        The mean of (diag(p_i) - p_i p_i^T) x s_i s_i^T, of the rows and the probabilities of
+        `sample_curvatures`, and l2 for each penalised variable.
+        """
+        n, d = self.X.shape
+        chosen = np.arange(self.dim) if variables is None else np.asarray(variables)
+        columns, kinds = np.divmod(chosen, self.classes)
+        found = np.zeros((len(chosen), len(chosen)))
+        at_once = max(GRAM_BLOCK // max(len(chosen), 1), 1)
+        with threads.blas_on_one_thread():
+            for start in range(0, n, at_once):
+                rows, p = self.sample_curvatures(W, slice(start, start + at_once))
+                A = rows[:, columns]
+                A = A.toarray() if self.is_sparse else A.astype(np.float64, copy=False)
+                scaled = A * p[:, kinds]
+                found -= scaled.T @ scaled
+                for kind in np.unique(kinds):
+                    own = np.flatnonzero(kinds == kind)
+                    found[np.ix_(own, own)] += scaled[:, own].T @ A[:, own]
+        found /= n
+        found[np.diag_indices(len(chosen))] += np.where(columns < d, self.l2, 0.0)
+        return found
 
     def _second_slopes(self, predictions: Array, index: Any) -> Array:
         """The probabilities p of the classes in each row: they give diag(p) - p p^T."""

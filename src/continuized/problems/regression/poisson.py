@@ -43,7 +43,7 @@ class PoissonRegression(SingleOutput):
             )
 
     @property
-    def mean(self) -> float:
+    def mean(self) -> float:  # type: ignore[override]
         """The mean of y, weighted: what a model without columns predicts."""
         return float(np.average(self.y, weights=self.shares))
 
@@ -54,16 +54,6 @@ class PoissonRegression(SingleOutput):
 
         least = self.y - xlogy(self.y, self.y)
         return float(np.average(least, weights=self.shares))
-
-    @property
-    def typical_curvature(self) -> float:
-        """The second derivative of the loss where the mean of y is predicted for every row."""
-        return self.mean or 1.0
-
-    @property
-    def coordinate_L(self) -> Array:
-        """Infinite: the curvature has no bound."""
-        return np.full(self.dim, math.inf)
 
     @cached_property
     def x_star(self) -> Array | None:  # type: ignore[override]

@@ -41,9 +41,12 @@ def spectrum(X: Any, multiply: Callable[[Array], Array]) -> Spectrum:
 
 
 def _spectrum(X: Any, multiply: Callable[[Array], Array]) -> Spectrum:
-    return bound_spectrum(
-        X.shape, X.size, measure(X), multiply, lambda: gram(X), count_gram_work(X)
-    )
+    n, d = X.shape
+    pairs = None
+    if not isinstance(X, np.ndarray):
+        pairs = count_pairs(np.diff(X.indptr) if d <= n else np.bincount(X.indices, minlength=d))
+    work = count_gram_work(n, d, pairs)
+    return bound_spectrum((n, d), X.size, measure(X), multiply, lambda: gram(X), work)
 
 
 def bound_spectrum(
@@ -174,14 +177,14 @@ def _sum_error(size: int) -> float:
     return float(3.0 * size * math.ulp(1.0))
 
 
-def count_gram_work(X: Any) -> float:
-    """Count the operations that `gram` takes."""
-    n, d = X.shape
-    if isinstance(X, np.ndarray):
-        return float(n * d * min(n, d))
-    # A sparse product takes, for each entry, the length of the row (or column) it meets.
-    lengths = np.diff(X.indptr) if d <= n else np.bincount(X.indices, minlength=d)
-    return 10.0 * float(np.sum(lengths.astype(np.float64) ** 2))
+def count_pairs(lengths: Array) -> float:
+    """Count the pairs of entries that stand in one row (or column), of rows of these lengths."""
+    return float((lengths.astype(np.float64) ** 2).sum())
+
+
+def count_gram_work(n: int, d: int, pairs: float | None) -> float:
+    """Count the operations that `gram` takes; pairs: of entries, in a sparse X (`count_pairs`)."""
+    return float(n) * d * min(n, d) if pairs is None else 10.0 * pairs
 
 
 def gram(X: Any) -> Array:

@@ -2,7 +2,7 @@
 
 The vectors of a run live in `work`, as `loop` lays them out.  An event makes two passes over them:
 the sums for the checks, and the jump; one that the checks forbid leaves all as it was.  The
-gradient is asked for by a pointer, whatever the problem: beside a proximal step, a call is little.
+gradient is called by its address, whatever the problem: beside a proximal step, a call is little.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from continuized.problems.base import Array, Compiled
+from continuized.problems.kernels import ask_at
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME
 from continuized.process.methods import follow, jump
 from continuized.process.prox import FORMULAS, clip, entry_penalty, entry_step, is_mostly_rounding
@@ -39,8 +40,7 @@ from continuized.solver.kernels.loop import (
 from continuized.support.jit import (
     UNCOUNTED,
     compile_formulas,
-    data_type,
-    gradient_type,
+    find_address,
     jit,
     matrix,
     types,
@@ -59,11 +59,11 @@ def jump_entry(x, z, g, gamma, gamma_prime, psi, c):
     return clip(follow(x, z, z_plus, gamma / gamma_prime), low, high), z_plus
 
 
-def psi_of_entry(x, psi, c):
-    """Return psi of entry c, in the domain but for rounding."""
+def add_psi_of_entry(value, x, psi, c):
+    """Add psi of entry c, in the domain but for rounding, to a value."""
     if psi is None:
-        return 0.0
-    return entry_penalty(clip(x, psi[2, c], psi[3, c]), psi[0, c], psi[1, c])
+        return value
+    return value + entry_penalty(clip(x, psi[2, c], psi[3, c]), psi[0, c], psi[1, c])
 
 
 def psi_of(x, psi):
@@ -71,7 +71,7 @@ def psi_of(x, psi):
     total = 0.0
     if psi is not None:
         for c in range(x.size):
-            total += psi_of_entry(x[c], psi, c)
+            total = add_psi_of_entry(total, x[c], psi, c)
     return total
 
 
@@ -82,7 +82,7 @@ def mapping_entry(y, g, gamma, psi, c):
 
 compile_formulas(*FORMULAS, error_model="numpy")  # or LLVM would not see that 1 + l2 step > 0
 compile_formulas(
-    jump_entry, psi_of_entry, psi_of, mapping_entry, forceinline=True, **UNCOUNTED
+    jump_entry, add_psi_of_entry, psi_of, mapping_entry, forceinline=True, **UNCOUNTED
 )  # fmt: skip
 
 
@@ -139,7 +139,7 @@ def make_loop(eps: float) -> Any:
         signal = GO_ON
         while i < coefficients.shape[0] and signal == GO_ON:
             mix_next(work, coefficients, i)
-            grad(work[NOW + Y], work[NOW + G], data)
+            ask_at(grad, work[NOW + Y], work[NOW + G], data)
             if noise.shape[0] > 0:
                 for c in range(work.shape[1]):
                     work[NOW + G, c] += noise[i, c]
@@ -190,7 +190,7 @@ def step_of(psi: Array) -> Any:
 @cache
 def compile_loop(dtype: Any) -> Any:
     """The loop for iterates of this dtype; see `take_events`."""
-    known = types.FunctionType(gradient_type(dtype)), data_type(dtype)
+    known = types.uintp, types.uintp  # the addresses of the gradient and of its data
     arrays = [matrix(dtype)] * 5  # psi, noise, work, xs, zs
     rest = (matrix(np.float64), vector(np.float64), types.int64)  # coefficients, watch, i
     signature = types.UniTuple(types.int64, 2)(*known, *arrays, *rest)
@@ -203,6 +203,7 @@ def take_events(
 ) -> tuple[int, int]:  # fmt: skip
     """Do what `loop.take_events` does, with psi."""
     noise = np.empty((0, 0), work.dtype) if noise is None else noise
-    states = compiled.grad, compiled.data, psi, noise, work, xs, zs
+    known = find_address(compiled.grad), compiled.table.ctypes.data
+    states = *known, psi, noise, work, xs, zs
     done, signal = compile_loop(work.dtype)(*states, coefficients, watch, i)
     return done, signal

@@ -13,19 +13,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.problems.kernels import Questions, questions
+from continuized.problems.kernels import Questions, questions, types_of_questions
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B, FlowRule
 from continuized.process.flow import mix
-from continuized.solver.kernels.composite import jump_entry, psi_of, psi_of_entry
+from continuized.solver.kernels.composite import add_psi_of_entry, jump_entry, psi_of
 from continuized.solver.kernels.loop import add_noise
-from continuized.support import jit as numba_types
-from continuized.support.jit import UNCOUNTED, compile_formulas, is_ours, jit, matrix, types, vector
+from continuized.support.jit import (
+    UNCOUNTED,
+    call_flow,
+    compile_formulas,
+    flow_type,
+    is_ours,
+    jit,
+    matrix,
+    types,
+    vector,
+)
 
 
 class Run(NamedTuple):
     """The problem, as compiled code takes it, and x, z and a scratch vector of one run.
 
-    grad, fun: pointers to the functions, None where they are written into the loop.
+    grad, fun, data: as `find_addresses` gives them.
     psi: the constants of `prox.entry_step` for each entry, a row each; None where there is none.
     """
 
@@ -82,7 +91,7 @@ def make_entrywise_events(asked: Questions) -> tuple[Any, Any]:
             x_c, z[c] = jump_entry(y, z_c, g, gamma, gamma_prime, run.psi, c)
             x[c] = x_c
             if want:
-                total += part(c, x_c, data) + psi_of_entry(x_c, run.psi, c)
+                total += add_psi_of_entry(part(c, x_c, data), x_c, run.psi, c)
         return total
 
     def value_between(run, a, b):
@@ -91,7 +100,7 @@ def make_entrywise_events(asked: Questions) -> tuple[Any, Any]:
         total = 0.0
         for c in range(x.size):
             y = mix(x[c], z[c], a, b)[0]
-            total += part(c, y, data) + psi_of_entry(y, run.psi, c)
+            total += add_psi_of_entry(part(c, y, data), y, run.psi, c)
         return total
 
     return take_event, value_between
@@ -112,8 +121,8 @@ def make_steps(kind: str) -> Any:
 
     def take_steps(grad, fun, data, psi, states, scratch, coefficients, noise, k, out):
         """A block of events of every run; out[r, k + 1 + i] takes f after event k + 1 + i."""
-        for r in range(states.shape[1]):
-            run = Run(grad, fun, data, states[0, r], states[1, r], scratch, psi)
+        for r in range(states.shape[0]):
+            run = Run(grad, fun, data, states[r, 0], states[r, 1], scratch, psi)
             for i in range(coefficients.shape[1]):
                 row = coefficients[r, i]
                 out[r, k + 1 + i] = take_event(run, noise, r, i, row, True)
@@ -142,13 +151,13 @@ def make_times(kind: str) -> Any:
         out[r, j] takes f(x_t) at t = times[j]; passed[r] counts how many of them are behind.
         """
         (L, mu, start), t0, t, times, passed = asked
-        for r in range(states.shape[1]):
-            run = Run(grad, fun, data, states[0, r], states[1, r], scratch, psi)
+        for r in range(states.shape[0]):
+            run = Run(grad, fun, data, states[r, 0], states[r, 1], scratch, psi)
             last = t0[r]
             for i in range(coefficients.shape[1]):
                 while passed[r] < times.size and times[passed[r]] < t[r, i]:
                     s = times[passed[r]]
-                    a, b = flow(last, s, s - last, L, mu, start)
+                    a, b = call_flow(flow, (last, s, s - last, L, mu, start))
                     out[r, passed[r]] = value_between(run, a, b)
                     passed[r] += 1
                 if passed[r] == times.size:
@@ -161,12 +170,10 @@ def make_times(kind: str) -> Any:
 
 def _shared_types(dtype: Any, kind: str, noisy: bool, composite: bool) -> tuple[Any, ...]:
     """The types of the arguments that both loops have."""
-    signatures = numba_types.gradient_type(dtype), numba_types.value_type(dtype)
-    grad, fun = (types.none if kind else types.FunctionType(s) for s in signatures)
     blocks, coefficients = (types.Array(t, 3, "C") for t in (matrix(dtype).dtype, types.float64))
-    data, noise = numba_types.data_type(dtype), blocks if noisy else types.none
+    noise = blocks if noisy else types.none
     psi = matrix(dtype) if composite else types.none
-    return grad, fun, data, psi, blocks, vector(dtype), coefficients, noise
+    return *types_of_questions(kind, dtype), psi, blocks, vector(dtype), coefficients, noise
 
 
 @cache
@@ -175,7 +182,7 @@ def compile_steps(dtype: Any, kind: str, noisy: bool, composite: bool) -> Any:
     psi."""
     shared = _shared_types(dtype, kind, noisy, composite)
     signature = types.void(*shared, types.int64, matrix(np.float64))
-    return jit(make_steps(kind), signature, no_cfunc_wrapper=True, **UNCOUNTED)
+    return jit(make_steps(kind), signature, **UNCOUNTED)
 
 
 @cache
@@ -185,13 +192,12 @@ def compile_times(dtype: Any, kind: str, noisy: bool, composite: bool) -> Any:
     floats = vector(np.float64)
     three, numbers = types.UniTuple(types.float64, 3), vector(np.int64)
     asked = types.NamedTuple((three, floats, matrix(np.float64), floats, numbers), Asked)
-    flow = types.FunctionType(numba_types.flow_type())
     shared = _shared_types(dtype, kind, noisy, composite)
-    signature = types.void(flow, *shared, asked, matrix(np.float64))
-    return jit(make_times(kind), signature, no_cfunc_wrapper=True, **UNCOUNTED)
+    signature = types.void(types.uintp, *shared, asked, matrix(np.float64))
+    return jit(make_times(kind), signature, **UNCOUNTED)
 
 
 @cache
 def compile_flow(flow: FlowRule) -> Any:
-    """The rule of a flow as a first-class function, which `pass_times` takes as any other."""
-    return jit(flow, numba_types.flow_type(), cached=is_ours(flow))
+    """The rule of a flow, whose address `pass_times` is given."""
+    return jit(flow, flow_type(), cached=is_ours(flow))

@@ -1,111 +1,60 @@
-"""Products and solutions for metrics, compiled.  Imports Numba: load it only where it is used.
-
-Not by BLAS: its threads go on spinning after a call, on the cores that the next pass over the
-data wants (`support.threads`).
-"""
+"""Products and solutions for metrics, compiled.  Imports Numba: load it only where it is used."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from continuized.support.jit import in_numpy, jit
+from continuized.support.cholesky import factor_in_place, solve_in_place
+from continuized.support.jit import in_numpy, jit, jit_uncounted
 
-
-def _solve_cholesky_in_numpy(factor, rows):
-    from scipy.linalg import cho_solve
-
-    rows[:] = cho_solve((factor, True), rows.T, check_finite=False).T
+factor_cholesky = jit_uncounted(factor_in_place)
 
 
 @jit
-def factor_cholesky(half):
-    """Factor a symmetric matrix in place: the lower triangle becomes Cholesky's factor, the upper
-    one stays; return whether it is positive definite.
-
-    Every entry is a product of two rows, as they stand in memory.
-    """
-    for i in range(half.shape[0]):
-        line = half[i]
-        for j in range(i + 1):
-            other, total = half[j], line[j]
-            for c in range(j):
-                total -= line[c] * other[c]
-            if j < i:
-                line[j] = total / other[j]
-            elif total > 0.0:
-                line[i] = math.sqrt(total)
-            else:
-                return False
-    return True
-
-
-@jit
-@in_numpy(_solve_cholesky_in_numpy)
 def solve_cholesky(factor, rows):
-    """Solve F F^T x = v for each row v of `rows`, in place; F is the lower triangle of factor.
-
-    Both substitutions go along the rows of F, as they stand in memory.
-    """
+    """Solve F F^T x = v for each row v of `rows`, in place; F is the lower triangle of factor."""
     for c in range(rows.shape[0]):
-        v = rows[c]
-        for i in range(v.size):
-            line, total = factor[i], v[i]
-            for j in range(i):
-                total -= line[j] * v[j]
-            v[i] = total / line[i]
-        for i in range(v.size - 1, -1, -1):
-            line = factor[i]
-            v[i] /= line[i]
-            value = v[i]
-            for j in range(i):
-                v[j] -= line[j] * value
+        solve_in_place(factor, rows[c])
 
 
-def _solve_secant_in_numpy(entries, changes, v):
-    along = np.einsum("ij,ij->i", changes[:, 0], changes[:, 1])
-    pairs = [(s, y, sy) for (s, y), sy in zip(changes, along, strict=True) if sy > 0.0]
-    shares = []
-    for s, y, sy in reversed(pairs):
-        shares.append(s @ v / sy)
-        v -= shares[-1] * y
-    scale = 1.0
-    if len(along) and along[-1] > 0.0:
-        scale = along[-1] / (changes[-1, 1] ** 2 / entries).sum()
-    v *= scale / entries
-    for (s, y, sy), share in zip(pairs, reversed(shares), strict=True):
-        v += (share - y @ v / sy) * s
+def _remove_changes_in_numpy(changes, along, v):
+    shares = np.zeros(len(along))
+    for i in np.flatnonzero(along > 0.0)[::-1]:
+        shares[i] = changes[i, 0] @ v / along[i]
+        v -= shares[i] * changes[i, 1]
+    return shares
 
 
 @jit
-@in_numpy(_solve_secant_in_numpy)
-def solve_secant(entries, changes, v):
-    """Apply the inverse of a secant metric to v, in place; see `metric.Secant`."""
-    last = changes.shape[0] - 1
-    along, shares = np.zeros(last + 1), np.zeros(last + 1)
-    for i in range(last, -1, -1):
-        s, y = changes[i, 0], changes[i, 1]
-        product = 0.0
-        for j in range(v.size):
-            along[i] += s[j] * y[j]
-            product += s[j] * v[j]
+@in_numpy(_remove_changes_in_numpy)
+def remove_changes(changes, along, v):
+    """Take out of v, in place, the changes of the gradient, the last one first; return the share of
+    each.  The first half of `metric.Secant.solve`."""
+    shares = np.zeros(along.size)
+    for i in range(along.size - 1, -1, -1):
         if along[i] > 0.0:
+            s, y, product = changes[i, 0], changes[i, 1], 0.0
+            for j in range(v.size):
+                product += s[j] * v[j]
             shares[i] = product / along[i]
             for j in range(v.size):
                 v[j] -= shares[i] * y[j]
-    scale = 1.0
-    if last >= 0 and along[last] > 0.0:
-        y, square = changes[last, 1], 0.0
-        for j in range(v.size):
-            square += y[j] * y[j] / entries[j]
-        scale = along[last] / square
-    for j in range(v.size):
-        v[j] *= scale / entries[j]
-    for i in range(last + 1):
-        s, y = changes[i, 0], changes[i, 1]
+    return shares
+
+
+def _add_changes_in_numpy(changes, along, shares, v):
+    for i in np.flatnonzero(along > 0.0):
+        v += (shares[i] - changes[i, 1] @ v / along[i]) * changes[i, 0]
+
+
+@jit
+@in_numpy(_add_changes_in_numpy)
+def add_changes(changes, along, shares, v):
+    """Add to v, in place, the changes of x by these shares, less what v has of them: the second
+    half."""
+    for i in range(along.size):
         if along[i] > 0.0:
-            product = 0.0
+            s, y, product = changes[i, 0], changes[i, 1], 0.0
             for j in range(v.size):
                 product += y[j] * v[j]
             share = shares[i] - product / along[i]

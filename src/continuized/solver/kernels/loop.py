@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from continuized.problems.base import Array, Compiled
-from continuized.problems.kernels import questions
+from continuized.problems.kernels import find_addresses, questions, types_of_questions
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B
 from continuized.process.flow import mix
 from continuized.process.methods import jump
@@ -37,8 +37,6 @@ from continuized.solver.constant_checks import DIVERGED, GO_ON, NOT_FINITE
 from continuized.support.jit import (
     UNCOUNTED,
     compile_formulas,
-    data_type,
-    gradient_type,
     in_numpy,
     jit,
     matrix,
@@ -288,12 +286,11 @@ def make_entrywise_loop(asked, witnessing):
 @cache
 def compile_loop(dtype: Any, kind: str, noisy: bool, witnessing: bool) -> Any:
     """The loop for iterates of this dtype and problems of this kind; see `take_events`."""
-    asked = questions(kind)
-    grad = types.none if kind else types.FunctionType(gradient_type(dtype))
+    asked, (grad, _, data) = questions(kind), types_of_questions(kind, dtype)
     noise = matrix(dtype) if noisy else types.none
     states = [matrix(dtype)] * 3  # work, xs, zs
     rest = (matrix(np.float64), vector(np.float64), types.int64)  # coefficients, watch, i
-    signature = types.UniTuple(types.int64, 2)(grad, data_type(dtype), noise, *states, *rest)
+    signature = types.UniTuple(types.int64, 2)(grad, data, noise, *states, *rest)
     make = make_entrywise_loop if asked.is_entrywise else make_loop
     return jit(make(asked, witnessing), signature, **UNCOUNTED)
 
@@ -308,7 +305,8 @@ def take_events(
     """
     witnessing = not math.isnan(watch[constant_checks.L])
     loop = compile_loop(work.dtype, compiled.kind, noise is not None, witnessing)
-    known = (None if compiled.kind else compiled.grad, compiled.data, noise, work, xs, zs)
+    grad, _, data = find_addresses(compiled, value=False)
+    known = (grad, data, noise, work, xs, zs)
     before = work[:NOW].copy(), watch.copy()
     done, signal = loop(*known, coefficients, watch, i)
     if signal in FORBIDDEN and questions(compiled.kind).is_entrywise:

@@ -25,8 +25,8 @@ from continuized.process.prox import Prox, proximal_step, value_after_step
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver.array_api import copy, inner, is_finite, norm
 from continuized.solver.constant_checks import describe_skipped
-from continuized.solver.metric import Identity, Metric
-from continuized.solver.metric_factory import MOST_CHANGES, MetricFactory
+from continuized.solver.metric import Identity, Metric, Secant
+from continuized.solver.metric_factory import MetricFactory
 from continuized.solver.sparse_newton import SupportSolver
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
 from continuized.solver.stopping import Criterion, is_far, is_time_to_look
@@ -34,6 +34,7 @@ from continuized.support.checkpoints.state import ARRAY, Checkpointed, probe
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
 GROW = 2.0  # of L, where f has risen
+MOST_CHANGES = 10  # of the gradient, by which a metric is corrected
 MOST_REJECTED = 200  # in a row: by then L has grown to 1e60 times what it was
 FIRST_DOUBT = 16  # rejected events, after which jac is compared with f; again at 4 times as many
 LOOK_EVERY = 16  # events: whether x goes away, and whether it moves at all
@@ -146,7 +147,7 @@ class AdaptiveStepper(Stepper):
         "k", "t", "x", "z", "shown", "best", "last", "since", "metric_from", "metric_kind",
         "metric_value", "last_fall", "metrics_made", "restarts", "rejected", "in_a_row",
         "doubt_at", "shrink", "anchor", "is_lost", "schedule", "evaluator", "least", "half",
-        "halved_at", "fell_at", "moved_at", "changes",
+        "halved_at", "fell_at", "moved_at", "changes", "metric_began",
     )  # fmt: skip
 
     def __init__(self, problem: Problem, x0: Array, options: AdaptiveOptions) -> None:
@@ -161,14 +162,20 @@ class AdaptiveStepper(Stepper):
         self.x, self.z = copy(x0), copy(x0)
         self.shrink, self.anchor, self.is_small = SHRINK, math.inf, False
         self.ready: Evaluation | None = None  # of the next event, where it was evaluated before
+        self.improved: Evaluation | None = None  # where the last steps on the support ended
         self.is_lost = False  # whether the last event was rejected for what was not finite there
         # Of the criterion the least value, and half of what it was at the event `halved_at`.
         self.least = self.half = math.inf
         self.halved_at = self.fell_at = self.moved_at = 0
         self.metric_from = copy(x0)
         self.metric_value, self.last_fall = math.inf, math.inf
+        # The criterion, now and where the metric was made.
+        self.found = self.metric_began = math.inf
         self.metric_kind = "" if self.factory is None else self.factory.first_kind
-        self.changes: list[tuple[Array, Array]] = []  # of x and its gradient, for secant metrics
+        self.corrects = self.factory is not None and self.factory.corrects
+        self.changes: list[
+            tuple[Array, Array]
+        ] = []  # of x and its gradient, by which the metric is corrected
         # L is not guessed yet: where f is not finite at the start, it never is.
         self.schedule: FixedSchedule | AdaptiveSchedule = AdaptiveSchedule(1.0)
 
@@ -188,20 +195,22 @@ class AdaptiveStepper(Stepper):
             return Progress(Status.NOT_FINITE, row)
         known = self.options.method
         # In a metric that is made to be the curvature, L is near 1.
-        near_1 = self.factory is not None and self.factory.kind != "diag"
-        if self.support is not None:
-            self._begin_on_support()
-        L = 1.0 if known or near_1 else self.evaluator.first_L(self.last)
+        near_1 = self.corrects or self.metric_kind not in ("", "diag")
+        self.evaluator.correct = self._correct_metric if self.corrects else None
+        seen = 0.0 if self.support is None else self._begin_on_support()
+        L = 1.0 if known or near_1 else seen or self.evaluator.first_L(self.last)
         self.schedule = FixedSchedule(known) if known else AdaptiveSchedule(L)
         return Progress(rows=row)
 
-    def _begin_on_support(self) -> None:
-        """Start from a better point than x0."""
+    def _begin_on_support(self) -> float:
+        """Start from a better point than x0; return what both show of L, 0 where it is nothing."""
         assert self.support is not None
-        better = self.support.improve(self.evaluator, self.last)
-        if better is not None:
-            self.best = self.last = better
-            self.x = self.z = better.y
+        first, better = self.last, self.support.improve(self.evaluator, self.last)
+        if better is None:
+            return 0.0
+        self.best = self.last = self.improved = better
+        self.x = self.z = better.y
+        return self.evaluator.least_L(first, better)
 
     def advance(self, events: Events) -> Progress:
         return self._event(next(events.each()))
@@ -242,14 +251,13 @@ class AdaptiveStepper(Stepper):
         gamma, gamma_prime = self.schedule.steps()
         x, g, q = after_step(at, gamma, self.prox)
         found = at.y, at.f
-        if self.prox is not None:
-            if not is_finite(x):
-                return math.nan
-            found = x, value_after_step(self.prox, at.f, at.g, x - at.y, x, gamma)
+        if self.prox is not None and not is_finite(x):
+            return math.nan
         small = self.tol is not None and self._measure(at, x, gamma) <= self.tol
-        if self.metric_kind == "secant" and at is not self.last:
-            change = (at.y - self.last.y).ravel(), (at.g - self.last.g).ravel()
-            self.changes = [*self.changes[1 - MOST_CHANGES :], change]
+        if self.prox is not None and small and at is self.improved:
+            found = at.y, at.f + self.prox.value(at.y)  # zeros are zero there, and f is known
+        elif self.prox is not None:
+            found = x, value_after_step(self.prox, at.f, at.g, x - at.y, x, gamma)
         self.last, self.is_small = at, small
         # With prox the last one: where L is too small, the values do not say which is the best.
         if small or self.prox is not None or at.f < self.best.f:
@@ -260,7 +268,8 @@ class AdaptiveStepper(Stepper):
 
     def _measure(self, at: Evaluation, x: Array, gamma: float) -> float:
         """Evaluate the criterion; remember when it fell, when it was halved, and when x moved."""
-        found = self.criterion.evaluate(at, x, gamma)
+        found = self.found = self.criterion.evaluate(at, x, gamma)
+        self.metric_began = min(self.metric_began, found) if self.since <= 1 else self.metric_began
         if found < self.least:
             self.least, self.fell_at = found, self.k
         if found < self.half:
@@ -272,12 +281,15 @@ class AdaptiveStepper(Stepper):
         return found
 
     def _jump(self, at: Evaluation, x: Array, z: Array, g: Array) -> None:
-        if self.factory is not None and self.k == 1 and self.factory.kind != "diag":
+        if self.k == 1 and self.metric_kind not in ("", "diag"):
             self._restart_from(x)  # the metric is that of this point: as after every new one
             self.anchor = at.f
             return
-        if self.factory is not None and self.since >= self.factory.steps[self.metric_kind]:
+        if self._is_metric_due():
             self._renew_metric(at)
+            return
+        if self.corrects:
+            self._begin_in_metric(at)
             return
         if self.support is not None and self.since >= self.support.wait and self._improve(x):
             return
@@ -293,6 +305,7 @@ class AdaptiveStepper(Stepper):
         assert self.support is not None
         at = self.evaluator.evaluate(x)
         self.since, self.ready = 0, self.support.improve(self.evaluator, at)
+        self.improved = self.ready
         if self.ready is not None:
             self._restart_from(self.ready.y)
         return self.ready is not None
@@ -317,7 +330,7 @@ class AdaptiveStepper(Stepper):
             return False
         if math.isinf(self.anchor):
             self.anchor = at.f
-        if at is self.last or self._is_renewed_at_each_event():
+        if at is self.last or self._has_a_metric_for_each_event():
             return True
         seen = self.evaluator.least_L(self.last, at)
         falls = at.f < self.last.f - slack or self._is_too_short(at, slack)
@@ -325,9 +338,11 @@ class AdaptiveStepper(Stepper):
         self.schedule.change_L(L)
         return True
 
-    def _is_renewed_at_each_event(self) -> bool:
-        """Tell whether the metric is made anew at each event: L is 1 then, unless f rises."""
-        return self.factory is not None and self.factory.steps[self.metric_kind] <= 1.0
+    def _has_a_metric_for_each_event(self) -> bool:
+        """Tell whether each event has a metric of its own: L is 1 then, unless f rises."""
+        if self.factory is None:
+            return False
+        return self.corrects or self.factory.steps[self.metric_kind] <= 1.0
 
     def _is_too_short(self, at: Evaluation, slack: float) -> bool:
         """Tell whether the last step was so short that nothing can be seen of it, though the
@@ -384,14 +399,35 @@ class AdaptiveStepper(Stepper):
 
     def _make_metric(self, w: Array) -> None:
         assert self.factory is not None
-        metric = self.factory.build(w, self.metrics_made, self.metric_kind, self.changes)
-        self.evaluator.change_metric(metric)
-        self.metric_from = w
+        self.made = self.factory.build(w, self.metrics_made, self.metric_kind)
+        self.evaluator.change_metric(self._corrected())
+        self.metric_from, self.metric_began = w, math.inf
         self.metrics_made += 1
         self.since = 0
 
+    def _is_metric_due(self) -> bool:
+        """Tell whether the steps since the metric was made have cost as much as another one; if it
+        is corrected, also whether the steps to tol, at the pace of now, would cost more."""
+        if self.factory is None or self.since < self.factory.steps[self.metric_kind]:
+            return False
+        if not (self.corrects and self.tol and 0.0 < self.found < self.metric_began < math.inf):
+            return True
+        pace = math.log(self.metric_began / self.found) / self.since
+        return math.log(self.found / self.tol) > pace * self.factory.renewal_cost(self.metric_kind)
+
+    def _corrected(self) -> Metric:
+        """Return the metric that was made, corrected by what was learnt since."""
+        return Secant(self.made, self.changes) if self.changes else self.made
+
+    def _correct_metric(self, y: Array, f: float, g: Array) -> Metric:
+        """Learn of what an event shows, unless it is to be rejected; return the metric."""
+        if self.k and f <= self.anchor + ROUNDING * self.evaluator.eps * abs(f):
+            change = (y - self.last.y).ravel(), (g - self.last.g).ravel()
+            self.changes = [*self.changes[1 - MOST_CHANGES :], change]
+            return self._corrected()
+        return self.evaluator.metric
+
     def _renew_metric(self, at: Evaluation) -> None:
-        assert isinstance(self.schedule, AdaptiveSchedule)
         assert self.factory is not None
         fall = self.metric_value - self.best.f
         fell = fall / self.last_fall if self.last_fall > 0.0 else 0.0
@@ -400,8 +436,13 @@ class AdaptiveStepper(Stepper):
         self._make_metric(at.y)
         self.last = self.evaluator.in_new_metric(at)
         self.best = self.last if self.best is at else self.evaluator.in_new_metric(self.best)
+        self._begin_in_metric(self.last)
+
+    def _begin_in_metric(self, at: Evaluation) -> None:
+        """Go on with a first step in the metric of now, in which L is near 1."""
+        assert isinstance(self.schedule, AdaptiveSchedule)
         self.schedule.change_L(1.0)
-        self._restart_from(after_step(self.last, 1.0, self.prox)[0])
+        self._restart_from(after_step(at, 1.0, self.prox)[0])
         self.anchor = at.f
 
     # The end
@@ -469,7 +510,9 @@ class AdaptiveStepper(Stepper):
     def fingerprint(self) -> dict[str, Any]:
         """Tell what the metric and the prox do at a point, whatever they are, and the constants."""
         at, known = probe(self.start), self.options.method
-        metric = self.factory.kind if self.factory else self.options.metric.solve(at.copy())
+        metric: Any = [self.factory.kind, self.corrects] if self.factory else None
+        if metric is None:
+            metric = self.options.metric.solve(at.copy())
         prox = None if self.prox is None else proximal_step(self.prox, at, 1.0)
         constants = None if known is None else [known.L, known.mu]
         return {"metric": metric, "prox": prox, "constants": constants}
@@ -492,8 +535,8 @@ class AdaptiveStepper(Stepper):
             raise ValueError("the metric is none that such a run makes")
         if self.factory is not None:
             w = arrays[plain["metric_from"][ARRAY]]
-            changes = [(arrays[s[ARRAY]], arrays[y[ARRAY]]) for s, y in plain["changes"]]
-            made, kind = plain["metrics_made"] - 1, plain["metric_kind"]
-            metric = self.factory.build(w, made, kind, changes)
-            self.evaluator.change_metric(metric)
+            self.changes = [(arrays[s[ARRAY]], arrays[y[ARRAY]]) for s, y in plain["changes"]]
+            number, kind = plain["metrics_made"] - 1, plain["metric_kind"]
+            self.made = self.factory.build(w, number, kind)
+            self.evaluator.change_metric(self._corrected())
         super().restore(plain, arrays)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +85,8 @@ class Evaluator(Checkpointed):
     def __init__(self, problem: Problem, like: Array, metric: Metric) -> None:
         self._problem, self.metric = problem, metric
         self._shape, self._dtype = like.shape, like.dtype
+        # Of (y, f, g): the metric, corrected by what they show.
+        self.correct: Callable[[Array, float, Array], Metric] | None = None
         self._is_array_api = arrays.namespace(like) is not None
         self.eps = arrays.eps_of(like)
         self.evaluations = self.values = 0  # of f and its gradient, and of f alone
@@ -97,9 +100,11 @@ class Evaluator(Checkpointed):
         f, g = self._problem.value_and_gradient(arrays.copy(y))
         g, self.last_value = self._check_gradient(g), f
         # A finite |g|^2 shows that g is; a metric is given none that is not.
-        plain = isinstance(self.metric, Identity)
+        plain = type(self.metric) is Identity
         if not (math.isfinite(f) and (plain or arrays.is_finite(g))):
             return Evaluation(y, math.inf, g, g)
+        if self.correct is not None:
+            self.metric = self.correct(y, f, g)
         q = self._solve(g)
         square = inner(g, q)
         if not math.isfinite(square):
@@ -118,7 +123,7 @@ class Evaluator(Checkpointed):
         return point._replace(q=q)
 
     def _solve(self, g: Array) -> Array:
-        if isinstance(self.metric, Identity):
+        if type(self.metric) is Identity:
             return g
         return self.metric.solve(g).astype(self._dtype, copy=False)
 
@@ -185,6 +190,6 @@ class Evaluator(Checkpointed):
         size = max(abs(one.f), abs(two.f))
         seen = find_least_L(change, along, up, down, size, self._largest, self.eps)
         square = inner(dy, dy)  # it may underflow, where two points nearly coincide, or overflow
-        if seen > 0.0 and isinstance(self.metric, Identity) and 0.0 < square < math.inf:
+        if seen > 0.0 and type(self.metric) is Identity and 0.0 < square < math.inf:
             self.mu_seen = min(self.mu_seen, along / square)
         return seen

@@ -34,17 +34,17 @@ from continuized.solver import stopping
 from continuized.solver.kernels import composite as composite_kernel
 from continuized.solver.kernels import loop as kernel
 from continuized.solver.result import ConstantsWarning
+from continuized.support.alignment import aligned_zeros
 from continuized.support.jit import HAS_NUMBA
 from continuized.support.progress import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
 LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
-FARTHER, FARTHER_FLOAT32 = 1e100, 1e25  # where a minimum is of no use
 BLOCK_SECONDS = 0.1  # Ctrl-C is heard, and progress shown or kept, about as often as this
 QUICK_NUMBERS = 10**5  # of a problem's data: with fewer, events are known to be quick
 LONG_SUMS = 64.0  # roots of the number of entries from which the sums of the checks lose digits
 FIRST_COMPOSITE_LOOK = 16  # events, with psi; then after a quarter more, and so on
-BLOCK_NUMBERS = 2**20  # but no more rows of x than make up this many numbers
+BLOCK_NUMBERS = 2**20  # but no more rows of x, or of noise, than make up this many numbers
 
 
 class _KnownConstants(Stepper):
@@ -85,6 +85,7 @@ class _KnownConstants(Stepper):
         self.tol, self.recording, self.keeping = tol, bool(record), record == "path"
         self.columns = ("k", "t", "dt", "fun") + (("x", "z") if self.keeping else ())
         self.every_event, self.timed, self.skipping = every_event, timed, skipping
+        self.has_rows = self.recording or noisy  # as long as x for each event of a block
         self.rows_at_once = 1 if every_event else self._at_most(BLOCK)
         self.block = 1 if timed else self.rows_at_once
         self.carry, self.nfev, self.skipped = method.init(0.0).carry, 0, 0
@@ -133,7 +134,7 @@ class _KnownConstants(Stepper):
         length = self._norm(g)
         if length == 0.0:
             return False
-        farther = FARTHER if self.watch[checks.EPS] < 1e-10 else FARTHER_FLOAT32
+        farther = stopping.find_farthest(self.watch[checks.EPS], 0.0)
         try:
             with np.errstate(all="ignore"):
                 beyond = self._gradient(self.x - (farther / length) * g)
@@ -151,7 +152,7 @@ class _KnownConstants(Stepper):
         return (*row, *self.states_at_start) if self.keeping else row
 
     def _at_most(self, block: int) -> int:
-        numbers: int = max(math.prod(self.start.shape), 1)
+        numbers: int = max(math.prod(self.start.shape), 1) if self.has_rows else 1
         return max(1, min(block, BLOCK_NUMBERS // numbers))
 
     def advance(self, events: Events) -> Progress:
@@ -279,7 +280,7 @@ class FixedStepper(_KnownConstants):
             self.looking, self.criterion_name = tol is not None, composite.criterion_name
         self.dim, self.dtype = start.size, start.dtype
         self.oracle: FullGradient = FullGradient(problem, start)
-        self.work = np.zeros((kernel.WORK_ROWS, self.dim), self.dtype)
+        self.work = aligned_zeros((kernel.WORK_ROWS, self.dim), self.dtype)
         z = start if z0 is None else z0
         self.work[kernel.X], self.work[kernel.Z] = start.ravel(), z.ravel()
         self.x = self.work[kernel.X].reshape(start.shape)  # the same memory

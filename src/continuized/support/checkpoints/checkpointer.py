@@ -28,7 +28,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -224,6 +224,23 @@ class Checkpointer:
                 f"{before} is no checkpoint, but the one before {self.path} is kept there",
                 "move it, or give another path",
             ) from error
+
+
+class CheckpointOptions(NamedTuple):
+    """What a user asks of checkpoints, checked; identity() describes the run."""
+
+    path: Path | None
+    every: float
+    resume: bool
+    identity: Callable[[], dict[str, str]]
+
+
+def check_checkpoint(
+    checkpoint: Any, every: Any, resume: Any, identity: Callable[[], dict[str, str]]
+) -> CheckpointOptions:
+    """Return the options, or say what is wrong, as `check_path` does."""
+    path = check_path(checkpoint, every, resume)
+    return CheckpointOptions(path, check.as_float(every), bool(resume), identity)
 
 
 @contextmanager

@@ -114,14 +114,14 @@ def capture(run: Checkpointed) -> SavedState:
 def _save(value: Any, name: str, arrays: dict[str, Any]) -> Any:
     """What JSON can keep of a value; arrays go into `arrays`, by names that begin with `name`."""
     if isinstance(value, Checkpointed):
-        value = {its: getattr(value, its) for its in value.changing}
+        value = {each: getattr(value, each) for each in value.changing}
     if isinstance(value, np.random.Generator):
         return _save(value.bit_generator.state, name, arrays)
     if isinstance(value, GrowingRows | np.ndarray):
         arrays[name] = value.so_far() if isinstance(value, GrowingRows) else value.copy("K")
         return {ARRAY: name}
     if isinstance(value, dict):
-        return {key: _save(its, f"{name}.{key}", arrays) for key, its in value.items()}
+        return {key: _save(each, f"{name}.{key}", arrays) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_save(item, f"{name}.{i}", arrays) for i, item in enumerate(value)]
     return value.item() if isinstance(value, np.generic) else value
@@ -154,10 +154,10 @@ def _load(now: Any, saved: Any, arrays: dict[str, Any]) -> Any:
         if ARRAY in saved:
             return arrays[saved[ARRAY]]
         there = now if isinstance(now, dict) else {}
-        return {key: _load(there.get(key), its, arrays) for key, its in saved.items()}
+        return {key: _load(there.get(key), each, arrays) for key, each in saved.items()}
     if isinstance(saved, list):
         known = now if isinstance(now, list | tuple) and len(now) == len(saved) else saved
-        items = [_load(one, its, arrays) for one, its in zip(known, saved, strict=True)]
+        items = [_load(one, each, arrays) for one, each in zip(known, saved, strict=True)]
         if isinstance(now, tuple):
             return type(now)(*items) if hasattr(now, "_fields") else tuple(items)
         return items
@@ -191,7 +191,7 @@ def fingerprint(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(fingerprint, value))}]"
     if isinstance(value, dict):
-        return ", ".join(f"{name} = {fingerprint(its)}" for name, its in value.items())
+        return ", ".join(f"{name} = {fingerprint(each)}" for name, each in value.items())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
         return f"{type(value).__qualname__}({fingerprint(fields)})"

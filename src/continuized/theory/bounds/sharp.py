@@ -23,7 +23,7 @@ from continuized.problems.base import Array, Problem, check_problem
 from continuized.process import parameters
 from continuized.process.methods import Continuized, Method, SharpContinuized
 from continuized.support import validation as check
-from continuized.support.display import show_html, show_line
+from continuized.support.display import shown
 from continuized.theory.bounds.paper import (
     Query,
     continuized_bound,
@@ -50,6 +50,7 @@ def log_harmonic_mean(a: float, b: float) -> float:
     return math.log(2.0) + min(a, b) - math.log1p(math.exp(-abs(a - b)))
 
 
+@shown
 class SharpBound(NamedTuple):
     """A bound, the theorem that gives it, and its exponent, each in the shape of t or k.
 
@@ -66,12 +67,6 @@ class SharpBound(NamedTuple):
     bound: Array
     theorem: Array
     rate: Array
-
-    def __repr__(self) -> str:
-        return show_line(self)
-
-    def _repr_html_(self) -> str:
-        return show_html(self)
 
 
 class _Decay(NamedTuple):

@@ -28,11 +28,12 @@ from continuized.process.methods import (
     SharpContinuized,
     check_method,
 )
-from continuized.support.display import show_html, show_line
+from continuized.support.display import shown
 
 PairMoments = Array
 
 
+@shown
 class Moments(NamedTuple):
     """Exact expectations, one row per time (or per event count): E f, E |z - x*|^2.
 
@@ -53,12 +54,6 @@ class Moments(NamedTuple):
     xx: Array
     xz: Array
     zz: Array
-
-    def __repr__(self) -> str:
-        return show_line(self)
-
-    def _repr_html_(self) -> str:
-        return show_html(self)
 
     @classmethod
     def from_rows(cls, t: Array | None, k: Array | None, fun: Array, rows: Array) -> Moments:

@@ -42,8 +42,8 @@ class ForkedProcess:
             _run_worker(order_end, report_end, [self_orders, self_reports], objects, pipes)
         os.close(order_end)
         os.close(report_end)
-        self.stdin: IO[bytes] = os.fdopen(self_orders, "wb")
-        self.stdout: IO[bytes] = os.fdopen(self_reports, "rb")
+        self.stdin: IO[bytes] | None = os.fdopen(self_orders, "wb")
+        self.stdout: IO[bytes] | None = os.fdopen(self_reports, "rb")
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
@@ -83,7 +83,7 @@ def _run_worker(
             os.close(end)
         from threadpoolctl import threadpool_limits
 
-        from continuized.network.runtime.transports.worker import serve
+        from continuized.network.runtime.transports.local_worker import serve
 
         with threadpool_limits(1):  # the workers share the cores
             serve(os.fdopen(orders, "rb"), os.fdopen(reports, "wb", buffering=0), objects)

@@ -8,42 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import secrets
-import socket
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from continuized.network.runtime import wire_format
-from continuized.network.runtime.ray_options import Ray
 from continuized.network.runtime.transport import RunPlan, WorkerReport
-from continuized.network.runtime.transports import ray_watch
-from continuized.network.runtime.transports.worker import HOST, MOST_BUFFERED, Worker
+from continuized.network.runtime.transports.worker import Worker
+from continuized.network.workers import records
+from continuized.network.workers.frames import MOST_BUFFERED, FrameReader
+from continuized.network.workers.ray_cluster import NAMESPACE, RayCluster, first_line, import_ray
+from continuized.network.workers.ray_options import Ray
 
-NAMESPACE = "continuized"
-ANSWER_WITHIN = 5.0  # seconds for a cluster's address; Ray itself would try for minutes
 # Seconds that an actor may be out of reach before it is given up, and between two attempts.
 UNAVAILABLE, ASK_AGAIN = 5.0, 0.2
-
-# On one machine Ray stays on 127.0.0.1, and tells no one that it runs.
-_QUIET = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-
-
-def _import_ray() -> Any:
-    for name, value in _QUIET.items():
-        os.environ.setdefault(name, value)
-    try:
-        import ray
-    except ImportError as error:
-        raise ImportError(
-            'transport="ray" needs Ray, which is not installed: pip install "continuized[ray]"',
-            name="ray",
-        ) from error
-    return ray
 
 
 class Actor(Worker):
@@ -54,18 +32,18 @@ class Actor(Worker):
     ) -> None:
         # Copies: what comes from the object store is shared, and cannot be written.
         own = {name: array.copy() for name, array in zip(names, arrays, strict=True)}
-        super().__init__((wire_format.unpack(order)[0], own), objects)
+        super().__init__((records.unpack(order)[0], own), objects)
         self._waiting: dict[int, bytearray] = {}  # frames that wait for the call before them
         self._busy: set[asyncio.Task[None]] = set()
         self._to_save = False
 
     async def deliver(self, frames: bytes) -> None:
         """Take frames from another actor, all of them whole."""
-        self.receive(list(wire_format.FrameReader(self.process.codec).feed(frames)))
+        self.receive(list(FrameReader(self.process.codec).feed(frames)))
 
     async def obey_packed(self, command: bytes) -> None:
         """Obey a command of the run."""
-        header = wire_format.unpack(command)[0]
+        header = records.unpack(command)[0]
         self._to_save = self._to_save or bool(header.get("save"))
         self.obey(header)
 
@@ -77,7 +55,7 @@ class Actor(Worker):
         header, arrays = self.report(whole=bool(name) or saving, saving=saving)
         if name:
             header["address"] = name
-        return wire_format.pack(header, {**arrays, "entries": self.process.take_log()})
+        return records.pack(header, {**arrays, "entries": self.process.take_log()})
 
     def _send(self, frames: dict[int, bytes]) -> None:
         # One call at a time for each worker: what comes up meanwhile goes with the next.
@@ -91,7 +69,7 @@ class Actor(Worker):
                 self._waiting[worker] += data
 
     async def _deliver_waiting(self, worker: int) -> None:
-        ray = _import_ray()
+        ray = import_ray()
         try:
             while self._waiting[worker]:
                 data = bytes(self._waiting[worker])
@@ -111,9 +89,8 @@ class RayTransport:
 
     def __init__(self, options: Ray) -> None:
         self._options = options
-        self._ray = _import_ray()
-        self._ours = False
-        self._watch: subprocess.Popen[bytes] | None = None
+        self._cluster = RayCluster(options)
+        self._ray = self._cluster.ray
         self._actors: dict[int, Any] = {}
         self._polls: dict[Any, int] = {}
         self._unavailable: dict[int, float] = {}  # since when
@@ -122,68 +99,9 @@ class RayTransport:
 
     def start(self, plan: RunPlan) -> None:
         self._plan = plan
-        self.connect()
+        self._cluster.connect()
         for worker in range(len(plan.workers)):
             self.spawn(worker)
-
-    def connect(self) -> Any:
-        """Start Ray, or join a cluster, unless this process has already; return its module."""
-        if not self._ray.is_initialized():
-            if self._options.address is None:
-                self._start_own()
-            else:
-                self._join(self._options.address)
-        return self._ray
-
-    def _start_own(self) -> None:
-        """Start a cluster of this machine, which ends with this process, however that ends."""
-        own: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": HOST}
-        try:
-            if sys.platform == "linux":
-                own["_temp_dir"] = self._start_watch()
-            self._init(address="local", **own)
-        except Exception as error:
-            raise RuntimeError(
-                f"Ray did not start on this machine ({_first_line(error)}); see whether "
-                '`ray.init()` works by itself, or give transport="local"'
-            ) from error
-        host = str(self._ray.get_runtime_context().gcs_address).rpartition(":")[0]
-        if host != HOST:
-            raise RuntimeError(
-                f"Ray listens at {host}, where others may reach it, and not at {HOST} as asked: it "
-                "was ended; set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before Ray is imported"
-            )
-
-    def _start_watch(self) -> str:
-        """Make a folder for Ray, and start what ends its processes; return the folder."""
-        # Short, for the names of sockets in it may have 107 letters.
-        folder = tempfile.mkdtemp(prefix="cz-ray-", dir=os.environ.get("RAY_TMPDIR", "/tmp"))
-        self._watch = subprocess.Popen(
-            [sys.executable, "-P", ray_watch.__file__, folder],
-            stdin=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is not for it
-        )
-        return folder
-
-    def _join(self, address: str) -> None:
-        """Join a cluster; ConnectionError, with what may be the reason, where that fails."""
-        host, _, port = address.rpartition(":")
-        try:
-            if host and port.isdigit() and "/" not in host:
-                with socket.create_connection((host.strip("[]"), int(port)), ANSWER_WITHIN):
-                    pass
-            self._init(address=address)
-        except Exception as error:
-            raise ConnectionError(
-                f"the Ray cluster at {address!r} cannot be joined ({_first_line(error)}); give "
-                "the address that `ray start --head` tells, which may not be 127.0.0.1, and if the "
-                "cluster wants a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to it (the file "
-                "~/.ray/auth_token where `ray start` was called)"
-            ) from error
-
-    def _init(self, **where: Any) -> None:
-        self._ray.init(namespace=NAMESPACE, log_to_driver=False, logging_level="error", **where)
-        self._ours = True
 
     def spawn(self, worker: int, lives: Mapping[int, int] | None = None) -> None:
         self._count += 1
@@ -200,13 +118,13 @@ class RayTransport:
         # Each array by itself: large ones go through the object store, as they are.
         refs = [self._ray.put(array) for array in arrays.values()]
         objects = self._plan.objects_of(worker)  # which Ray hands over as it does
-        actor = remote(Actor).remote(wire_format.pack(header), objects, list(arrays), *refs)
+        actor = remote(Actor).remote(records.pack(header), objects, list(arrays), *refs)
         self._actors[worker] = actor
         self._polls[actor.poll.remote(name)] = worker
 
     def broadcast(self, command: dict[str, Any]) -> None:
         for actor in self._actors.values():
-            actor.obey_packed.remote(wire_format.pack(command))
+            actor.obey_packed.remote(records.pack(command))
 
     def next_report(self, timeout: float) -> WorkerReport | None:
         self._ask_again()
@@ -218,7 +136,7 @@ class RayTransport:
             return None
         worker = self._polls.pop(ready[0])
         try:
-            record = wire_format.unpack(self._ray.get(ready[0]))
+            record = records.unpack(self._ray.get(ready[0]))
         except self._ray.exceptions.ActorUnavailableError as error:
             # Its machine has gone, or the network for a while: Ray will know.
             since = self._unavailable.setdefault(worker, time.monotonic())
@@ -246,13 +164,13 @@ class RayTransport:
         if actor is not None:
             with contextlib.suppress(self._ray.exceptions.RayError):
                 self._ray.kill(actor, no_restart=True)
-        return WorkerReport(worker, None, _first_line(error))
+        return WorkerReport(worker, None, first_line(error))
 
     def advise_absence(self, workers: Sequence[int]) -> str:
         totals = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         for worker in workers:
             asked = self._options.resources_of(worker, len(self._plan.workers))
-            if not any(all(its.get(r, 0.0) >= n for r, n in asked.items()) for its in totals):
+            if not any(all(total.get(r, 0.0) >= n for r, n in asked.items()) for total in totals):
                 what = ", ".join(f"{name} {amount:g}" for name, amount in asked.items())
                 return f"no machine of the cluster has what process {worker} asks for, {what}"
         return "see `ray status` for what they wait for, or give fewer with processes="
@@ -269,14 +187,4 @@ class RayTransport:
             for actor in actors.values():
                 with contextlib.suppress(self._ray.exceptions.RayError):
                     self._ray.kill(actor, no_restart=True)
-            if self._ours:
-                self._ours = False
-                self._ray.shutdown()
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.communicate()  # it ends what is left
-
-
-def _first_line(error: Exception) -> str:
-    """Take the first line of what Ray says."""
-    return f"{type(error).__name__}: " + str(error).strip().split("\n", 1)[0].rstrip(".")
+        self._cluster.close()

@@ -66,12 +66,12 @@ class GossipNodes(Constants):
         """Return gamma + gamma'."""
         return nodes.gamma + nodes.gamma_prime
 
-    def start_from(nodes, work: Array, i: int, told: Array, known: bool) -> None:
+    def start_from(nodes, work: Array, i: int, answer: Array, answered: bool) -> None:
         """Start with the neighbour's x and z = x; without a neighbour, with what it has."""
         z = (work.shape[1] + X) // 2
         for c in range(z - X):
-            if known:
-                work[i, X + c] = told[c]
+            if answered:
+                work[i, X + c] = answer[c]
             work[i, z + c] = work[i, X + c]
 
     def disagreement(nodes, work: Array, alive: Array, t: float, owed: Array) -> float:

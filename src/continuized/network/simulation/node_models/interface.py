@@ -113,8 +113,8 @@ def conserved_per_transfer(nodes: Any) -> float:
 
 
 @_by_model
-def start_from(nodes: Any, work: Array, i: int, told: Array, known: bool) -> None:
-    """Let node i come, from the estimate that a neighbour has `told` it, if there is one."""
+def start_from(nodes: Any, work: Array, i: int, answer: Array, answered: bool) -> None:
+    """Let node i come, from the estimate that a neighbour answered, if one has."""
 
 
 @_by_model

@@ -1,4 +1,4 @@
-"""Messages as bytes: capped in length, checked against a schema, authenticated.
+"""Messages between workers as bytes: capped in length, checked against a schema, authenticated.
 
 A frame is its length (4 bytes), then
 
@@ -8,28 +8,21 @@ A frame is its length (4 bytes), then
 little-endian.  The key is drawn for each run, so that nothing but the run's own nodes can make a
 frame.  What is not exactly such a frame is dropped and counted; nothing in it is looked at
 before its code is found to be right.
-
-Records go between a run and its workers, through pipes that only the two hold: a JSON header and
-arrays, as bytes,
-
-    length of the header, length of the arrays (4 and 8 bytes), the header, the arrays' bytes
 """
 
 from __future__ import annotations
 
 import hmac
-import io
-import json
-import math
 import struct
-from collections.abc import Collection, Iterator, Mapping
-from typing import IO, Any
+from collections.abc import Collection, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from continuized.network.protocol.transitions import KINDS, WITH_VALUES, Message
+from continuized.network.protocol.transitions import MESSAGE_KINDS, WITH_VALUES, Message
 
+HOST = "127.0.0.1"
+MOST_BUFFERED = 1 << 20  # bytes for one worker: above, frames are dropped, as if lost
+RECONNECT = 0.2  # seconds
 VERSION = 1
 KEY_BYTES = 32
 _LENGTH = struct.Struct("<I")
@@ -50,7 +43,7 @@ class Codec:
         key: bytes,
         dim: int,
         dtype: str = "<f8",
-        kinds: Collection[int] = KINDS,
+        kinds: Collection[int] = MESSAGE_KINDS,
         with_values: Collection[int] = WITH_VALUES,
     ) -> None:
         if len(key) != KEY_BYTES:
@@ -154,78 +147,3 @@ class FrameReader:
     def _decode(self, view: memoryview, start: int, end: int) -> Message | None:
         with view[start:end] as frame:
             return self.codec.decode(frame)
-
-
-_LENGTHS = struct.Struct("<IQ")
-_ARRAYS = "arrays"  # the header's key for the arrays' names, types and shapes
-_LONGEST_HEADER, _LONGEST = 1 << 32, 1 << 44
-
-Record = tuple[dict[str, Any], dict[str, NDArray[Any]]]
-
-
-def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None) -> bytes:
-    """Write a record as bytes.
-
-    >>> unpack(pack({"t": 1.5}, {"x": np.arange(2.0)}))
-    ({'t': 1.5}, {'x': array([0., 1.])})
-    """
-    return b"".join(pack_parts(header, arrays))
-
-
-def pack_parts(
-    header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None
-) -> list[bytes | memoryview]:
-    """Write a record as parts, to be sent one after the other: large arrays are not copied."""
-    kept = {name: np.asarray(array, order="C") for name, array in (arrays or {}).items()}
-    for name, array in kept.items():
-        if array.dtype.hasobject:
-            raise TypeError(f"the array {name!r} must hold numbers, got dtype {array.dtype}")
-    shapes = [
-        [name, array.dtype.descr if array.dtype.names else array.dtype.str, list(array.shape)]
-        for name, array in kept.items()
-    ]
-    head = json.dumps({**header, _ARRAYS: shapes}).encode()
-    body = [array.reshape(-1).view(np.uint8).data for array in kept.values() if array.nbytes]
-    lengths = _LENGTHS.pack(len(head), sum(array.nbytes for array in kept.values()))
-    return [lengths + head, *body]
-
-
-def unpack(data: bytes) -> Record:
-    """Read a record from its bytes."""
-    record = read(io.BytesIO(data))
-    if record is None:
-        raise ValueError(f"{len(data)} bytes are no whole record")
-    return record
-
-
-def read(stream: IO[bytes]) -> Record | None:
-    """Read the next record of a pipe; return None at its end."""
-    lengths = stream.read(_LENGTHS.size)
-    if len(lengths) < _LENGTHS.size:
-        return None
-    start, body = _LENGTHS.unpack(lengths)
-    if start > _LONGEST_HEADER or body > _LONGEST:
-        raise ValueError(f"a record of {start + body} bytes: the pipe carries something else")
-    head = stream.read(start)
-    if len(head) < start:
-        return None
-    header, arrays = json.loads(head), {}
-    for name, kind, shape in header.pop(_ARRAYS):
-        named = isinstance(kind, str)
-        dtype = np.dtype(kind if named else [(field, code) for field, code in kind])
-        if dtype.hasobject:
-            raise TypeError(f"the array {name!r} must hold numbers, got dtype {dtype}")
-        body -= math.prod(shape) * dtype.itemsize
-        if body < 0:
-            raise ValueError("the arrays of a record have more bytes than it tells")
-        array = np.empty(shape, dtype)  # read in place: an array may be large
-        room = array.reshape(-1).view(np.uint8).data if array.nbytes else memoryview(b"")
-        while room:
-            count = stream.readinto(room)  # type: ignore[attr-defined]
-            if not count:
-                return None
-            room = room[count:]
-        arrays[name] = array
-    if body:
-        raise ValueError(f"a record has {body} bytes beyond its arrays")
-    return header, arrays

@@ -1,4 +1,4 @@
-"""`network.Ray`: where Ray runs the processes of a run, and what they ask of its machines."""
+"""`transport=`: processes of this machine, or `network.Ray`, where and with what Ray runs them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from continuized.support import validation as check
+
+TRANSPORTS = ("local", "ray")
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,10 @@ class Ray:
             check.real(self.num_cpus, "num_cpus", minimum=0.0, other="None")
         check.real(self.num_gpus, "num_gpus", minimum=0.0)
         listed = self.resources if isinstance(self.resources, list) else [self.resources]
-        for its in listed:
+        for each in listed:
             what = "a dict {name: amount}, a list of them or None"
-            check.instance(its, "resources", Mapping | None, what)
-            for name, amount in (its or {}).items():
+            check.instance(each, "resources", Mapping | None, what)
+            for name, amount in (each or {}).items():
                 check.instance(name, "resources", str, "a dict with names of resources")
                 check.real(amount, f"resources[{name!r}]", minimum=0.0)
         if self.runtime_env is not None:
@@ -85,8 +87,8 @@ class Ray:
         # What is left out is not the same as 0: an actor that names a resource holds a CPU.
         options: dict[str, Any] = {"num_gpus": self.num_gpus} if self.num_gpus else {}
         resources, strategy = (
-            its[worker] if isinstance(its, list) else its
-            for its in (self.resources, self.scheduling_strategy)
+            given[worker] if isinstance(given, list) else given
+            for given in (self.resources, self.scheduling_strategy)
         )
         if resources:
             options["resources"] = dict(resources)
@@ -104,3 +106,21 @@ class Ray:
         if self.runtime_env is not None:
             options["runtime_env"] = dict(self.runtime_env)
         return options
+
+
+def as_transport(transport: Any, address: str | None, port: int | None) -> str | Ray:
+    """Return "local", or the options of Ray; refuse what is for the other."""
+    if not isinstance(transport, Ray):
+        check.one_of(transport, "transport", TRANSPORTS, other="network.Ray(...)")
+        if transport == "local":
+            if address is not None:
+                raise ValueError('address= is for transport="ray"')
+            return "local"
+        options = Ray(address)
+    else:
+        options = transport
+        if address is not None:
+            raise ValueError("give the address to network.Ray(address=...), and not to address=")
+    if port is not None:
+        raise ValueError('port= is for transport="local"; Ray chooses its own')
+    return options

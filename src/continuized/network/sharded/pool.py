@@ -9,15 +9,16 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.network.runtime.ray_options import Ray
-from continuized.network.runtime.wire_format import Record
-from continuized.network.sharded.links import Link, LinkEnded, LocalLink, RayCluster
+from continuized.network.sharded.links import Link, LinkEnded, LocalLink, RayLink
 from continuized.network.sharded.shard import name_question
+from continuized.network.workers.ray_cluster import RayCluster
+from continuized.network.workers.ray_options import Ray
+from continuized.network.workers.records import Record
 from continuized.problems.base import Array
 from continuized.problems.sources import DataError
 from continuized.support import threads
@@ -25,7 +26,7 @@ from continuized.support import threads
 MOST_RESTARTS = 3  # of a worker, at one request
 
 
-class Part(NamedTuple):
+class ShardSource(NamedTuple):
     """What a worker is given: its name in sentences, its order and arrays, or a dataset."""
 
     name: str
@@ -34,38 +35,42 @@ class Part(NamedTuple):
     dataset: Any = None
 
 
-class Shards:
-    """The workers, one for each part."""
+class WorkerPool:
+    """The workers, one for each source; close it after use."""
 
-    def __init__(self, parts: Sequence[Part], transport: str | Ray, most: int | None) -> None:
-        self.parts = parts
+    def __init__(
+        self, sources: Sequence[ShardSource], transport: str | Ray, most: int | None
+    ) -> None:
+        self.sources = sources
         self.transport = "ray" if isinstance(transport, Ray) else transport
         self.restarts = 0
         self.facts: list[Record] = []  # what each shard has, once it is open
         self._lock = threading.RLock()
-        self._settling: Record | None = None
-        self._settled: list[Record] = []
+        self._building: Record | None = None  # the request, once all workers have answered it
         if most is None:
             is_elsewhere = isinstance(transport, Ray) and transport.address is not None
-            most = 1 if is_elsewhere else max(1, threads.count() // len(parts))
+            most = 1 if is_elsewhere else max(1, threads.count() // len(sources))
         self._threads = most
-        self._cluster = RayCluster(transport, len(parts)) if isinstance(transport, Ray) else None
-        self._links: list[Link | None] = [None] * len(parts)
+        self._cluster = None
+        if isinstance(transport, Ray):
+            transport.check_count(len(sources))
+            self._options, self._cluster = transport, RayCluster(transport)
+        self._links: list[Link | None] = [None] * len(sources)
         self._close = weakref.finalize(self, _end_all, self._links, self._cluster)
-        try:
-            self.facts = self._exchange([self._write_opening(part) for part in self.parts])
-        except BaseException:
-            self.close()
-            raise
+        with close_on_error(self):
+            if self._cluster is not None:
+                self._cluster.connect()
+            self.facts = self._exchange([self._write_opening(source) for source in sources])
 
     def __len__(self) -> int:
-        return len(self.parts)
+        return len(self.sources)
 
-    def settle(self, plan: dict[str, Any], arrays: dict[str, Array]) -> list[Record]:
+    def build(self, plan: dict[str, Any], arrays: dict[str, Array]) -> list[Record]:
         """Let all workers make their regressions; ValueError where the loss has no such y."""
-        self._settling = {"settle": plan}, arrays
-        self._settled = self._exchange([self._settling] * len(self))
-        return self._settled
+        request = {"build": plan}, arrays
+        answers = self._exchange([request] * len(self))
+        self._building = request
+        return answers
 
     def ask(
         self, question: Callable[..., Any], arguments: Sequence[Any], index: Sequence[Array] | None
@@ -90,8 +95,8 @@ class Shards:
         """End all workers.  May be called at any time, and more than once."""
         self._close()
 
-    def _write_opening(self, part: Part) -> Record:
-        return {"open": {**part.order, "threads": self._threads}}, part.arrays
+    def _write_opening(self, source: ShardSource) -> Record:
+        return {"open": {**source.order, "threads": self._threads}}, source.arrays
 
     def _exchange(self, requests: Sequence[Record]) -> list[Record]:
         """Send each worker its request, then take the answers in order; raise the first error.
@@ -120,27 +125,26 @@ class Shards:
         """Raise the first error that workers told of."""
         for number, (header, _) in zip(numbers, answers, strict=True):
             if "error" in header:
-                raise make_error(header["error"], self.parts[number].name)
+                raise make_error(header["error"], self.sources[number].name)
         return answers
 
     def _dataset(self, number: int, request: Record) -> Any:
-        return self.parts[number].dataset if "open" in request[0] else None
+        return self.sources[number].dataset if "open" in request[0] else None
 
     def _revive(self, numbers: Sequence[int]) -> list[Link]:
         """Start these workers, all at once, and take them as far as the others are."""
         try:
             links = [self._start(number) for number in numbers]
             if self.facts:
-                openings = [self._write_opening(self.parts[number]) for number in numbers]
+                openings = [self._write_opening(self.sources[number]) for number in numbers]
                 for number, opened in zip(numbers, self._repeat(numbers, openings), strict=True):
                     if not _is_same(opened, self.facts[number]):
                         raise ValueError(
-                            f"{self.parts[number].name} was read again after its worker had ended, "
-                            "and is not what it was: start the run anew"
+                            f"{self.sources[number].name} was read again after its worker had "
+                            "ended, and is not what it was: start the run anew"
                         )
-            if self._settled:
-                assert self._settling is not None
-                self._repeat(numbers, [self._settling] * len(numbers))
+            if self._building is not None:
+                self._repeat(numbers, [self._building] * len(numbers))
         except BaseException:
             for number in numbers:
                 self._drop(number)
@@ -160,7 +164,11 @@ class Shards:
 
     def _start(self, number: int) -> Link:
         self._check_open()  # another thread may have closed them
-        link: Link = LocalLink() if self._cluster is None else self._cluster.link(number)
+        link: Link
+        if self._cluster is None:
+            link = LocalLink()
+        else:
+            link = RayLink(self._cluster.ray, self._options.options_of(number, len(self)))
         self._links[number] = link
         return link
 
@@ -179,21 +187,32 @@ class Shards:
                 self._drop(number)
                 self.restarts += 1
         raise RuntimeError(
-            f"the worker of {self.parts[number].name} ended {MOST_RESTARTS + 1} times at the same "
-            f"request ({reason}): see its standard error, and whether memory has room for its rows"
+            f"the worker of {self.sources[number].name} ended {MOST_RESTARTS + 1} times at the "
+            f"same request ({reason}): see its standard error, and whether memory has room for its "
+            "rows"
         )
 
     def _drop(self, number: int) -> None:
         link, self._links[number] = self._links[number], None
         if link is not None:
-            link.end(at_once=True)
+            link.end()
+
+
+@contextlib.contextmanager
+def close_on_error(pool: WorkerPool) -> Iterator[None]:
+    """End the workers if the block raises."""
+    try:
+        yield
+    except BaseException:
+        pool.close()
+        raise
 
 
 def _end_all(links: list[Link | None], cluster: RayCluster | None) -> None:
     for number, link in enumerate(links):
         links[number] = None
         if link is not None:
-            link.end(at_once=True)
+            link.end()
     if cluster is not None:
         cluster.close()
 
@@ -202,16 +221,16 @@ def _is_same(one: Record, two: Record) -> bool:
     return one[0] == two[0] and all(np.array_equal(one[1][name], two[1][name]) for name in two[1])
 
 
-def make_error(told: dict[str, Any], name: str) -> Exception:
+def make_error(described: dict[str, Any], name: str) -> Exception:
     """Make the error that a worker told of, with the name of its shard."""
-    message = " ".join(told["message"].split())
-    if "fact" in told:  # of a file: it names it
-        return DataError(told["fact"], told["advice"], told["kind"])
-    if "MemoryError" in told["bases"]:
+    message = " ".join(described["message"].split())
+    if "fact" in described:  # of a file: it names it
+        return DataError(described["fact"], described["advice"], described["kind"])
+    if "MemoryError" in described["bases"]:
         return MemoryError(f"{name}: memory has no room for it")
-    if "OSError" in told["bases"]:
+    if "OSError" in described["bases"]:
         return OSError(f"{name} cannot be read: {message}")
     for kind in (TypeError, ValueError):
-        if kind.__name__ in told["bases"]:
+        if kind.__name__ in described["bases"]:
             return kind(f"{name}: {message}")
-    return RuntimeError(f"the worker of {name} raised {told['bases'][0]}: {message}")
+    return RuntimeError(f"the worker of {name} raised {described['bases'][0]}: {message}")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import io
-import json
 import struct
 
 import numpy as np
@@ -15,14 +13,13 @@ from hypothesis import strategies as st
 from continuized.network.protocol.transitions import (
     ACK,
     ANSWER,
-    KINDS,
+    MESSAGE_KINDS,
     REQUEST,
     TRANSFER,
     WITH_VALUES,
     Message,
 )
-from continuized.network.runtime import wire_format
-from continuized.network.runtime.wire_format import Codec, FrameReader
+from continuized.network.workers.frames import Codec, FrameReader
 
 KEY = bytes(range(32))
 CODEC = Codec(KEY, 3)
@@ -46,7 +43,7 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from(list(KINDS)),
+    st.sampled_from(list(MESSAGE_KINDS)),
     st.integers(0, 2**32 - 1),
     st.integers(0, 2**64 - 1),
     st.booleans(),
@@ -130,24 +127,3 @@ def test_a_bad_frame_does_not_spoil_the_next() -> None:
 def test_a_key_of_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match="32 bytes"):
         Codec(b"short", 1)
-
-
-def test_records_carry_numbers_and_nothing_else() -> None:
-    entries = np.array([(1, 2.5)], [("node", "<u4"), ("time", "<f8")])
-    given = {"x": np.eye(2), "log": entries, "none": np.zeros((0, 3))}
-    packed = wire_format.pack({"t": 0.1}, given)
-    header, arrays = wire_format.read(io.BytesIO(packed))
-    assert header == {"t": 0.1}
-    np.testing.assert_array_equal(arrays["x"], np.eye(2))
-    assert arrays["log"].dtype == entries.dtype
-    assert arrays["none"].shape == (0, 3)
-    assert wire_format.read(io.BytesIO(packed[:-1])) is None
-    with pytest.raises(TypeError, match="must hold numbers"):
-        wire_format.pack({}, {"x": np.array([object()])})
-    with pytest.raises(TypeError, match="must hold numbers"):
-        wire_format.unpack(_with_type("|O"))
-
-
-def _with_type(kind: str) -> bytes:
-    head = json.dumps({"arrays": [["x", kind, [1]]]}).encode()
-    return struct.pack("<IQ", len(head), 8) + head + bytes(8)
