@@ -38,6 +38,21 @@ WITHOUT = "print(added((1.0,), 2.0), added((1.0,), 3), len(added.stats.cache_hit
 AS_BEFORE = "setup._is_covered = lambda kind: True"  # the user's types were kept too
 
 
+def run_python(script: str, cache: Path, *folders: Path) -> str:
+    """Return what a process printed that may import from these folders."""
+    done = subprocess.run(
+        [sys.executable, "-c", script, "", *map(str, folders)],
+        # Numba's names of code have sets of options in them, in an order that the seed tells.
+        env=os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
 @pytest.mark.parametrize("before", ["", AS_BEFORE])
 def test_a_type_of_the_users_own_spoils_no_cache(before: str, tmp_path: Path) -> None:
     """A process that cannot import the class goes on, and keeps what it compiled."""
@@ -45,25 +60,51 @@ def test_a_type_of_the_users_own_spoils_no_cache(before: str, tmp_path: Path) ->
     for folder, name, text in ((ours, "first", FIRST), (theirs, "users", MODEL)):
         folder.mkdir()
         (folder / f"{name}.py").write_text(text)
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
 
     def run(script: str, *folders: Path) -> str:
-        command = [
-            sys.executable,
-            "-c",
-            CALL.format(before=before) + script,
-            "",
-            *map(str, folders),
-        ]
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        return run_python(CALL.format(before=before) + script, tmp_path / "cache", *folders)
 
     assert run(WITH_MODEL, ours, theirs) == "3.0 4.0"
     assert run(WITHOUT, ours).startswith("3.0 4.0")
     assert run(WITHOUT, ours) == "3.0 4.0 2"
+
+
+CLOSURES = """
+import sys
+sys.path[:0] = sys.argv[2:]
+import continuized.support.jit_numba as setup
+{before}
+from multiples import make
+"""
+MULTIPLES = "def make(factor):\n    def times(x):\n        return factor * x\n    return times\n"
+KEEP = "setup.jit(make(2.0), setup.types.float64(setup.types.float64))"
+# Which of two of one name is found is a matter of chance: so the names are compared.
+MEET = """
+kind = setup.types.float64(setup.types.float64)
+own, kept = setup.jit(make(3.0), kind), setup.jit(make(2.0), kind)
+names = {only.fndesc.llvm_func_name for f in (own, kept) for only in f.overloads.values()}
+print(sum(kept.stats.cache_hits.values()), own(1.0), kept(1.0), len(names))
+"""
+FROM_ONE = "setup.FunctionIdentity._unique_ids = setup.itertools.count(1)"  # as Numba has it
+IN_A_FORK = f"import os\nif not os.fork():\n    {KEEP}\n    os._exit(0)\nos.wait()\n"
+
+
+@pytest.mark.parametrize(("before", "names"), [("", 2), (FROM_ONE, 1)])
+def test_code_from_disk_is_not_taken_for_code_of_the_same_name(
+    before: str, names: int, tmp_path: Path
+) -> None:
+    """Two closures of one function were one and the same to Numba, if their numbers agreed."""
+    (tmp_path / "multiples.py").write_text(MULTIPLES)
+    script = CLOSURES.format(before=before)
+    run_python(script + KEEP, tmp_path / "cache", tmp_path)
+    assert run_python(script + MEET, tmp_path / "cache", tmp_path) .split()[::3] == ["1", str(names)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_forks_do_not_name_code_alike(tmp_path: Path) -> None:
+    (tmp_path / "multiples.py").write_text(MULTIPLES)
+    script = CLOSURES.format(before="") + IN_A_FORK + MEET
+    assert run_python(script, tmp_path / "cache", tmp_path) == "1 3.0 2.0 2"
 
 
 def test_a_cache_of_other_sources_is_not_opened(

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import itertools
+import os
+import secrets
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +25,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import caching
+from numba.core.bytecode import FunctionIdentity
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.typing.templates import infer, infer_global, make_overload_template
@@ -48,6 +52,21 @@ njit: Any = numba.njit
 # Sums may be reordered, to run in SIMD lanes, and products fused; NaN and infinity keep
 # their meaning, for the stopping tests rely on them.
 FASTMATH = {"reassoc", "contract"}
+
+
+def _number_functions() -> None:
+    """Let the numbers in the names of machine code begin where no other process begins.
+
+    Numba finds machine code by its name among all that the process has, and names it by the
+    function, the types of its arguments and a number, which counts from 1.  Code of another process,
+    from the cache on disk, could have the name of code that was made here of another closure.
+    """
+    FunctionIdentity._unique_ids = itertools.count(secrets.randbits(62))
+
+
+_number_functions()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_number_functions)
 
 
 @cache
