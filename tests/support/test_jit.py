@@ -97,7 +97,7 @@ def test_code_from_disk_is_not_taken_for_code_of_the_same_name(
     (tmp_path / "multiples.py").write_text(MULTIPLES)
     script = CLOSURES.format(before=before)
     run_python(script + KEEP, tmp_path / "cache", tmp_path)
-    assert run_python(script + MEET, tmp_path / "cache", tmp_path) .split()[::3] == ["1", str(names)]
+    assert run_python(script + MEET, tmp_path / "cache", tmp_path).split()[::3] == ["1", str(names)]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -50,6 +50,10 @@ class Compiled(NamedTuple):
         """Return f(x)."""
         return float(self.fun(x.ctypes.data, x.size, self.table.ctypes.data))
 
+    def write_gradient(self, x: Array, out: Array) -> None:
+        """Write the gradient at x into out."""
+        self.grad(x.ctypes.data, out.ctypes.data, x.size, self.table.ctypes.data)
+
 
 def pack(
     matrix: Array | None = None,

@@ -175,10 +175,14 @@ def _find_lapack(name: str) -> Any:
 
     By its address: SciPy's own functions keep the GIL, and no thread would hear Ctrl-C.
     """
-    from continuized.support.jit import find_lapack
+    from scipy.linalg import cython_lapack
 
-    routine = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[ctypes.c_void_p] * 4)
-    return routine(find_lapack(name))
+    capsule, api = cython_lapack.__pyx_capi__[name], ctypes.pythonapi
+    text, place = ctypes.c_char_p, ctypes.c_void_p
+    name_of = ctypes.PYFUNCTYPE(text, ctypes.py_object)(("PyCapsule_GetName", api))
+    find = ctypes.PYFUNCTYPE(place, ctypes.py_object, text)(("PyCapsule_GetPointer", api))
+    routine = ctypes.CFUNCTYPE(None, text, *[place] * 4)
+    return routine(find(capsule, name_of(capsule)))
 
 
 class LowRank(_Named):

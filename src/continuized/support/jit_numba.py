@@ -29,12 +29,7 @@ from numba.core.bytecode import FunctionIdentity
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.typing.templates import infer, infer_global, make_overload_template
-from numba.extending import (
-    get_cython_function_address,
-    intrinsic,
-    lower_builtin,
-    type_callable,
-)
+from numba.extending import intrinsic, lower_builtin, type_callable
 
 from continuized.support.progress import tell_compilation
 from continuized.support.signals import note_signal
@@ -42,7 +37,7 @@ from continuized.support.signals import note_signal
 __all__ = [
     "FASTMATH", "UNCOUNTED", "array_at", "byte_at", "call_flow", "call_gradient", "call_value",
     "choose_by_types", "class_of", "compile_formulas", "compile_power_of_two", "data_type", "fetch",
-    "find_address", "find_lapack", "flow_type", "gradient_type", "in_numpy", "is_ours", "jit",
+    "find_address", "flow_type", "gradient_type", "in_numpy", "is_ours", "jit",
     "jit_uncounted", "matrix", "njit", "scratch", "subtract_pair", "types", "uncounted",
     "value_type", "vector",
 ]  # fmt: skip
@@ -58,8 +53,8 @@ def _number_functions() -> None:
     """Let the numbers in the names of machine code begin where no other process begins.
 
     Numba finds machine code by its name among all that the process has, and names it by the
-    function, the types of its arguments and a number, which counts from 1.  Code of another process,
-    from the cache on disk, could have the name of code that was made here of another closure.
+    function, the types of its arguments and a number, which counts from 1.  Code of another
+    process, from the cache on disk, could have the name of code made here of another closure.
     """
     FunctionIdentity._unique_ids = itertools.count(secrets.randbits(62))
 
@@ -178,11 +173,6 @@ def _hear_interrupts() -> Iterator[None]:
             raise
     if noted:
         raise KeyboardInterrupt
-
-
-def find_lapack(name: str) -> int:
-    """Find the address of a routine of SciPy's LAPACK."""
-    return int(get_cython_function_address("scipy.linalg.cython_lapack", name))
 
 
 def _fetch(typing_context: Any, array: Any, index: Any) -> Any:
