@@ -1,6 +1,7 @@
 """`continuized certify`: a table and a lemma, exit codes, and one sentence for bad input."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -22,6 +23,15 @@ def test_a_table_and_a_lemma():
     assert "proved in exact arithmetic" in done.output
     assert r"\begin{lemma}" in done.output
     assert r"\rho = 0.1" in done.output
+
+
+@pytest.mark.needs("cvxpy")
+def test_the_table_claims_no_more_than_the_lemma_proves():
+    said, found = run().output, json.loads(run("--json").output)
+    in_table = re.search(r"c of V .*? ([0-9.]+)\n", said)[1]
+    assert in_table == re.search(r"with \$c = ([0-9.]+)\$", said)[1]
+    assert found["constant"] - 1e-4 < float(in_table) <= found["constant"]
+    assert round(found["constant"], 4) > found["constant"]  # here rounding would go up
 
 
 @pytest.mark.needs("cvxpy")

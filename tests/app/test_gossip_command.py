@@ -371,6 +371,22 @@ def test_a_run_that_fell_back_is_no_acceleration() -> None:
     assert said["faults"] == {"loss": 0.1}
 
 
+def test_where_real_nodes_gained_nothing_only_faults_that_were_asked_for_are_blamed() -> None:
+    """What is said of two runs that took as many exchanges."""
+    from continuized.app.commands import gossip as output
+
+    graph, start = Graph.of("path:5"), np.eye(5)[0]
+    outcome = network.simulate(graph, start, rng=0)
+    kinds = (Gossip(accelerated=False), Gossip())
+    runs = [output.MethodRun(gossip, outcome, None, gossip.rate(graph)) for gossip in kinds]
+    faults = "these faults slow it down more than plain gossip"
+    time = "messages take their time, or the runs are too short to show it"
+    for transport, loss, why in (("local", 0.1, faults), ("local", 0.0, time), ("ray", 0.0, time)):
+        setting = output.Setting(graph, start, transport, 1e-8, 0, {"loss": loss})
+        (told,) = output._sentences(setting, runs)
+        assert told.startswith(f"Acceleration gained nothing here: {why}; without faults")
+
+
 NAMED = "paris lyon {'weight': 2.0}\nlyon nice {'weight': 1.0}\nnice paris {'weight': 1.0}\n"
 
 

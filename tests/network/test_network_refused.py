@@ -48,7 +48,11 @@ NUMBERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "node that joins": (lambda _: Faults(joins=((1.0, _),)), "joins must be pairs"),
     "node that is killed": (
         lambda _: network.run("path:3", VALUES, kill=[(0.1, _)]),
-        "deaths must be pairs",
+        "kill must be a whole number, or pairs of a finite time >= 0 and a node, got",
+    ),
+    "node that comes back": (
+        lambda _: network.run("path:3", VALUES, kill=1, rejoin=[(0.1, _)]),
+        "rejoin must be pairs of a finite time >= 0 and a node, got",
     ),
     "node of an edge": (lambda _: Graph.of([(0, _), (1, 2)]), "nodes"),
     "rates": (lambda _: Graph.of("path:3", rates=[_, _]), "rates must be"),

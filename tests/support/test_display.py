@@ -228,6 +228,15 @@ def test_text_of_the_users_is_escaped() -> None:
         assert "&lt;script&gt;alert(&quot;&amp;&quot;)" in html
 
 
+def test_the_reason_of_a_failure_is_shown_whole() -> None:
+    r = cz.minimize(name_oddly, np.ones(3), lambda x: -x, rng=0)
+    assert not r.success
+    assert len(r.message) > 78  # it takes more than a line
+    lines = repr(r).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert r.message in " ".join(repr(r).split())
+
+
 def test_what_is_shown_is_what_is_there() -> None:
     r = make_objects()["Result of a path"]
     lines = [line.strip() for line in repr(r).splitlines()]

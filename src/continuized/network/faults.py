@@ -79,8 +79,8 @@ class Faults:
         if check.is_real(self.skew):
             advice = "clocks run at speeds from 1 - skew to 1 + skew, all of them > 0"
             check.real(self.skew, "skew", above=-1.0, below=1.0, advice=advice)
-        object.__setattr__(self, "deaths", _pairs(self.deaths, "deaths"))
-        object.__setattr__(self, "joins", _pairs(self.joins, "joins"))
+        object.__setattr__(self, "deaths", check_pairs(self.deaths, "deaths"))
+        object.__setattr__(self, "joins", check_pairs(self.joins, "joins"))
 
     def wait(self, rate: float = 1.0) -> float:
         """Return the timeout that holds where all edges together tick at this rate."""
@@ -151,8 +151,9 @@ class Faults:
         return {i for i, t in first.items() if t < died.get(i, np.inf)}
 
 
-def _pairs(given: Any, name: str) -> tuple[tuple[float, int], ...]:
-    what = "pairs of a finite time >= 0 and a node"
+def check_pairs(given: Any, name: str, other: str = "") -> tuple[tuple[float, int], ...]:
+    """Return the pairs of a time and a node; `other` names what else may be given."""
+    what = f"{other}pairs of a finite time >= 0 and a node"
     try:
         listed = [(t, i) for t, i in given]
     except (TypeError, ValueError) as error:

@@ -10,7 +10,7 @@ import numpy as np
 
 from continuized.problems.base import Array
 from continuized.process.stepper import Status
-from continuized.support.display import show_html, show_lines
+from continuized.support.display import show_html, show_lines, shown
 from continuized.support.table import Table
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Trace(Table):
     error: Array
 
 
+@shown
 class Staleness(NamedTuple):
     """How old an answer was when its transfer was applied, by the clock of the node that gave it.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import html
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -43,7 +44,7 @@ def show_line(shown: Any) -> str:
 
 
 def show_lines(shown: Any) -> str:
-    """Return the name of an object, and a fact to a line.
+    """Return the name of an object, and a fact to a line; sentences are whole, on several.
 
     >>> from collections import namedtuple
     >>> print(show_lines(namedtuple("Ball", "radius centre")(2.0, [0.0] * 100)))
@@ -53,9 +54,12 @@ def show_lines(shown: Any) -> str:
     """
     facts = list_facts(shown)
     width = max(map(len, facts), default=0) + 2
-    lines = [
-        f"{name:>{width}}: {_cut(show(value), WIDEST - width)}" for name, value in facts.items()
-    ]
+    lines = []
+    for name, value in facts.items():
+        text, room = show(value), WIDEST - width
+        # Of an array or an object the beginning tells enough; of a reason the end may matter most.
+        parts = textwrap.wrap(text, room) if isinstance(value, str) else [_cut(text, room)]
+        lines.append(f"{name:>{width}}: " + ("\n" + " " * (width + 2)).join(parts))
     return "\n".join([type(shown).__name__, *lines])
 
 

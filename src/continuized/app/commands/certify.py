@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -89,10 +90,16 @@ def _table(found: Certificate) -> report.Table:
     rows = [
         *((name, f"{float(v):.9g}") for name, v in zip(names, found.parameters, strict=True)),
         ("rate", f"{float(found.rate):.9g}"),
-        ("rate / sqrt(mu/L)", f"{float(found.rate) / q:.4f}"),
+        ("rate / sqrt(mu/L)", _round_down(float(found.rate) / q)),
         *((f"P_{k}", f"{float(v):.6g}") for k, v in zip(("xx", "xz", "zz"), found.P, strict=True)),
-        ("c of V >= c (f - f*)", f"{float(found.constant or 0.0):.4g}"),
+        ("c of V >= c (f - f*)", _round_down(float(found.constant or 0.0))),
         ("proved in exact arithmetic", "yes" if found.proved else "no"),
     ]
     caption = f"L = {float(found.L):.9g}, mu = {float(found.mu):.9g}"
     return report.Table(("", ""), tuple(rows), caption, numeric=(1,))
+
+
+def _round_down(value: float) -> str:
+    """Write a number to four places and not above it, as the lemma does: more is not proved."""
+    floor = math.floor(value * 1e4) / 1e4
+    return f"{floor:.4f}" if floor > 0.0 else f"{value:.4g}"

@@ -335,10 +335,12 @@ def _compare(setting: Setting, plain: MethodRun, accelerated: MethodRun, at_leas
         why = "the graph is so well connected that the theorem's rate is no larger than that of"
         return f"Acceleration gained nothing: {why} plain gossip (a factor of {ratio:.2f})."
     why = "the runs are too short to show it"
-    if not _is_covered(setting, accelerated):
+    if any(setting.faults.values()):
         why = "these faults slow it down more than plain gossip"
-        if setting.transport == "simulate" and not any(setting.faults.values()):
-            why = "deaths leave a smaller network, and the runs are too short to show it"
+    elif accelerated.outcome.deaths:
+        why = f"deaths leave a smaller network, and {why}"
+    elif setting.transport != "simulate":
+        why = f"messages take their time, or {why}"
     return (
         f"Acceleration gained nothing here: {why}; without faults, and in the long run, the "
         f"theorems' rates differ by a factor of {ratio:.1f}."

@@ -76,7 +76,8 @@ class Fit(NamedTuple):
 @click.option("--intercept/--no-intercept", default=None,
               help="A constant, not penalised.  [default: on for CSV, off for others]")  # fmt: skip
 @click.option("--standardize", is_flag=True,
-              help="Divide the columns by their standard deviations; the model knows.")  # fmt: skip
+              help="Divide the columns by their standard deviations, and centre dense ones where "
+              "there is an intercept; the model knows.")  # fmt: skip
 @click.option("--penalty", type=click.Choice(PENALTIES), default="l2", show_default=True)
 @click.option("--alpha", type=float, callback=within(minimum=0.0),
               help="The strength of the penalty: alpha times |w|^2/2 (l2), |w|_1 (l1) or both "
@@ -114,7 +115,7 @@ class Fit(NamedTuple):
               "is started on this machine.")  # fmt: skip
 @click.option("--out", type=options.FILE, help="Write the model (npz).")
 @click.option("--plot", type=options.FILE, is_flag=False, flag_value=Path("solve.png"),
-              help="Draw the objective (PNG, SVG, PDF).")  # fmt: skip
+              help="Draw the objective (PNG, SVG, PDF); alone: solve.png.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     data: tuple[Path, ...], out: Path | None, plot: Path | None, as_json: bool, **given: Any

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.analysis import delay_limit
-from continuized.network.faults import DELAYS_TO_WAIT, Faults, choose_victims
+from continuized.network.faults import DELAYS_TO_WAIT, Faults, check_pairs, choose_victims
 from continuized.network.gossip import Gossip, as_gossip, check_values
 from continuized.network.graphs.graph import Graph
 from continuized.network.protocol.node_model import AVERAGING, NodeModelSpec
@@ -249,7 +249,8 @@ def _plan_changes(
         count = check.whole(kill, "kill", minimum=0, maximum=nodes - 1, advice=advice)
         victims = choose_victims(graph, count, random)
         kill = [(KILL_EVERY * (k + 1), node) for k, node in enumerate(victims)]
-    faults = Faults(deaths=kill, joins=rejoin)  # checks them
+    kill, rejoin = check_pairs(kill, "kill", "a whole number, or "), check_pairs(rejoin, "rejoin")
+    faults = Faults(deaths=kill, joins=rejoin)
     if faults.absent_at_start():
         raise ValueError(
             f"node {min(faults.absent_at_start())} is to rejoin, but was not killed before"
