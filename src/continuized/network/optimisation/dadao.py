@@ -1,4 +1,4 @@
-"""DADAO (Nabli & Oyallon 2022): gradients and exchanges, each at their own times, no conjugates.
+"""DADAO (Nabli & Oyallon 2023): gradients and exchanges, each at their own times, no conjugates.
 
 With nu = mu/2 and s = sqrt(nu/L), a node has six vectors, that between its events follow
 
