@@ -18,6 +18,7 @@ import click
 
 from continuized import __version__
 from continuized.app.commands import Interrupted
+from continuized.support import validation as check
 
 # Each lives in continuized.app.commands.NAME.
 COMMANDS = {
@@ -87,6 +88,17 @@ class Commands(OneSentence, click.Group):
         module = importlib.import_module(f"continuized.app.commands.{cmd_name}")
         command: click.Command = module.command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is called; where there is none, say which there are."""
+        if not ctx.resilient_parsing and not args[0].startswith("-"):  # click knows of options
+            try:
+                check.one_of(args[0], "the command", COMMANDS)
+            except ValueError as error:
+                ctx.fail(str(error))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
