@@ -9,6 +9,12 @@ Numba skipped where there is none.
 Threads.  Each worker of xdist has one thread for linear algebra: idle threads of BLAS spin on the
 cores of the other workers, and small products took ten times as long.
 
+Garbage.  What is imported and collected stays until the end of the session: the collector of
+garbage need not look through it again and again.
+
+Disks.  No test takes the power away, so what is written need not have reached the disk: tests of
+checkpoints would wait for it twelve thousand times.
+
 Coverage.  Numba's compiler is Python of another library, where no line is counted, but a trace
 function is called at each of its lines all the same; compiling, a large part of the time of all
 tests, would take half as long again.  Of this package, only what says how to compile is lost to the
@@ -18,6 +24,7 @@ count: the inside of the intrinsics in `jit`, and of the choice of a node model 
 from __future__ import annotations
 
 import ast
+import gc
 import os
 import signal
 import sys
@@ -38,6 +45,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if "PYTEST_XDIST_WORKER" in os.environ:  # before anything imports NumPy
     for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
+
+gc.disable()  # until all is collected
+os.fsync = os.fstat  # type: ignore[assignment]  # which refuses what is no open file as well
 
 HAS_NUMBA = find_spec("numba") is not None
 
@@ -130,6 +140,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         absent = sorted(name for name in named if is_absent(name))
         if absent:
             item.add_marker(pytest.mark.skip(reason=f"{WANT}{' and '.join(absent)}: 1 tests"))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
