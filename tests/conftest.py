@@ -9,15 +9,24 @@ Numba skipped where there is none.
 Threads.  Each worker of xdist has one thread for linear algebra: idle threads of BLAS spin on the
 cores of the other workers, and small products took ten times as long.
 
-Coverage.  Numba's compiler is Python of another library, where no line is counted, but a trace
-function is called at each of its lines all the same; compiling, a large part of the time of all
-tests, would take half as long again.  Of this package, only what says how to compile is lost to the
-count: the inside of the intrinsics in `jit`, and of the choice of a node model in `interface`.
+Garbage.  What is imported and collected stays until the end of the session: the collector of
+garbage need not look through it again and again, nor through what is new after every 700 objects.
+It took a tenth of the time.
+
+Disks.  No test takes the power away, so what is written need not have reached the disk: tests of
+checkpoints would wait for it twelve thousand times.
+
+Coverage.  What compiles, draws pictures and rewrites the assertions of tests is Python of other
+libraries, where no line is counted, but a trace function is called at each of its lines all the
+same; a large part of the time of all tests, it would take half as long again.  Of this package,
+only what says how to compile is lost to the count: the inside of the intrinsics in `jit`, and of
+the choice of a node model in `interface`.
 """
 
 from __future__ import annotations
 
 import ast
+import gc
 import os
 import signal
 import sys
@@ -29,6 +38,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.assertion import rewrite
 
 # What a shell starts in the background ignores Ctrl-C, and so would the tests of it, and their
 # children.
@@ -38,6 +48,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if "PYTEST_XDIST_WORKER" in os.environ:  # before anything imports NumPy
     for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
+
+gc.disable()  # until all is collected
+os.fsync = os.fstat  # type: ignore[assignment]  # which refuses what is no open file as well
 
 HAS_NUMBA = find_spec("numba") is not None
 
@@ -63,7 +76,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--all-libraries", action="store_true", help="a library that is absent is an error"
     )
     parser.addoption(
-        "--cases", type=int, default=15, help="bad inputs to try every entry point with"
+        "--cases", type=int, default=8, help="bad inputs to try every entry point with"
     )
 
 
@@ -132,6 +145,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=f"{WANT}{' and '.join(absent)}: 1 tests"))
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.set_threshold(10_000)
+    gc.enable()
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say how many tests did not run for want of a library, and in which files they stand."""
     wanting: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -181,6 +200,10 @@ def untraced(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+from matplotlib.backend_bases import FigureCanvasBase  # noqa: E402  (NumPy, after what is set above)
+
+rewrite._rewrite_test = untraced(rewrite._rewrite_test)
+FigureCanvasBase.print_figure = untraced(FigureCanvasBase.print_figure)  # type: ignore[method-assign]
 if HAS_NUMBA:
     from numba.core.dispatcher import Dispatcher
 

@@ -57,11 +57,14 @@ LONG = (
     "Ito's formula: E M_t = 0",
     "batches: E |x_t - x*|^2",
     "E f(x_t) is below it with noise",
+    "E f(x_t) with noise",
     "E f(x_t), start = 0",
     "blocks: E f(x_t)",
+    "coordinates: E f(x_t)",
     "dual: E mean |w_i - x*|^2",
     "gossip: E |x_t - mean|^2",
     "minibatches: mean and exact variance",
+    "phi is a supermartingale",
     "the noise floor",
     "two starting points: E f(x_t)",
 )
@@ -79,8 +82,9 @@ def test_the_library_passes(check, room):
     assert min(room, default=math.inf) >= 1.5, "too few samples, on another seed"
 
 
-# Seeds on which 2,500 samples were too few.
-@pytest.mark.parametrize("seed", [3, *[pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 7)]])
+# Seeds on which 2,500 samples were too few; verify's own seed is that of the test above.
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3, 7])
 def test_rows_are_judged_on_every_seed(seed):
     claim = registry.measure(BY_NAME["rows: E |x_t - x*|^2"], effort=QUICK._replace(seed=seed))
     assert claim.verdict == "holds", claim.measurement

@@ -32,7 +32,7 @@ from tests.invariants.registry import (
 )
 
 
-@every_pair
+@some_pairs
 def test_init_and_step_change_nothing_given(name: str, on: str) -> None:
     p = problem(on)
     m, x0 = method(name, p), x0_of(p)
@@ -67,7 +67,7 @@ def test_minimize_is_a_plain_loop_of_steps(name: str, on: str) -> None:
         assert r.trace.fun[k] == pytest.approx(p.fun(state.x), rel=1e-9, abs=1e-15)
 
 
-@every_pair
+@some_pairs
 def test_the_result_is_complete(name: str, on: str) -> None:
     p = problem(on)
     r = run(method(name, p), p)
@@ -85,7 +85,7 @@ def test_the_result_is_complete(name: str, on: str) -> None:
     assert r.message == cz.Status.COMPLETED.value
 
 
-@every_pair
+@some_pairs
 def test_a_seed_gives_the_same_run_to_the_last_bit(name: str, on: str) -> None:
     p = problem(on)
     m = method(name, p)
@@ -125,7 +125,7 @@ def test_blocks_do_not_change_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
         assert same_bits(whole.path.z, other.path.z)
 
 
-@every_pair
+@some_pairs
 def test_float32_stays_float32(name: str, on: str) -> None:
     p = problem(on)
     m = method(name, p)

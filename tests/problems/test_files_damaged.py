@@ -29,7 +29,7 @@ from tests.helpers.data_files import (
     same_bits,
 )
 
-FILES = 1000  # of every format
+FILES = 400  # of every format
 
 
 def damaged(good: bytes, rng: random.Random) -> bytes:

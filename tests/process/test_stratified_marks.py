@@ -68,16 +68,16 @@ def test_the_order_is_random():
     assert np.all(abs(counts - 500) < 120)
 
 
-@pytest.mark.parametrize("bias", [1.0, 1.03])
+@pytest.mark.parametrize("bias", [1.0, 1.1])
 def test_each_place_of_a_pass_has_the_law(bias):
     """A mark of each pass, now of one place and now of another: independent draws from p.
 
     By Pearson's test; for a seed that is not fixed, a false alarm with probability 1e-7.  A bias of
-    3 % in one probability is seen.
+    a tenth in one probability is seen: its noncentrality is 70, where 36 are allowed.
     """
     p = np.array([0.2, 0.0, 0.013, 0.387, 0.4])
     planted = p * np.array([1.0, 1.0, 1.0, bias, 1.0])
-    passes = 300_000
+    passes = 30_000
     marks = Stratified(planted / planted.sum()).draw(np.random.default_rng(1), 5 * passes)
     one = marks.reshape(passes, 5)[np.arange(passes), np.arange(passes) % 5]
     counts = np.bincount(one, minlength=5)

@@ -14,14 +14,14 @@ import ast
 import importlib
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import continuized as cz
+from continuized.app.cli import main
 from continuized.app.verify.registry import CHECKS
 
 ROOT = Path(__file__).parents[2]
@@ -67,9 +67,8 @@ def run_commands(block: str) -> None:
     commands = [shlex.split(line, comments=True) for line in lines]
     for program, *arguments in (command for command in commands if command):
         assert program == "continuized", "sh blocks hold our commands; use console for others"
-        whole = [sys.executable, "-c", "from continuized.app.cli import main; main()", *arguments]
-        done = subprocess.run(whole, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+        done = CliRunner().invoke(main, arguments)
+        assert done.exit_code == 0, (arguments, done.output, done.exception)
 
 
 def as_long(page: Any) -> Any:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import runpy
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.helpers.repository_tools import load_tool
+
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "continuized"
 SLOW = {"matplotlib", "numba", "numpy", "rich", "scipy", "sklearn"}
-
-
-def check(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "tools" / "check_layers.py"), str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+TOOL = load_tool("check_layers")
 
 
 def test_every_import_goes_down() -> None:
-    result = check(SOURCES)
-    assert result.returncode == 0, result.stdout
+    assert list(TOOL.violations(SOURCES)) == []
+
+
+def test_what_is_found_is_the_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "process").mkdir()
+    for line, code in (("import continuized.support", 0), ("import continuized.theory", 1)):
+        (tmp_path / "process" / "flow.py").write_text(line)
+        monkeypatch.setattr("sys.argv", ["check_layers.py", str(tmp_path)])
+        assert TOOL.main() == code
+        assert ("process imports theory" in capsys.readouterr().out) == bool(code)
 
 
 @pytest.mark.parametrize(
@@ -42,28 +48,25 @@ def test_every_import_goes_down() -> None:
 def test_a_planted_upward_import_is_found(
     tmp_path: Path, file: str, line: str, complaint: str
 ) -> None:
-    copy = tmp_path / "continuized"
-    shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    with open(copy / file, "a") as source:
-        source.write(f"\n{line}\n")
-    result = check(copy)
-    assert result.returncode == 1
-    assert complaint in result.stdout
+    for layer in TOOL.LAYERS:
+        (tmp_path / layer).mkdir()
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(f"import numpy\n\n{line}\n")
+    (found,) = TOOL.violations(tmp_path)
+    assert complaint in found
 
 
 def test_every_package_is_a_layer() -> None:
-    layers = runpy.run_path(str(ROOT / "tools" / "check_layers.py"))["LAYERS"]
-    assert set(layers) == {path.parent.name for path in SOURCES.glob("*/__init__.py")}
+    assert set(TOOL.LAYERS) == {path.parent.name for path in SOURCES.glob("*/__init__.py")}
     assert sorted(path.stem for path in SOURCES.glob("*.py")) == ["__init__", "__main__"]
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
 def test_the_tables_of_layers_are_the_one_table(page: str) -> None:
-    tool = runpy.run_path(str(ROOT / "tools" / "check_layers.py"))
     text = (ROOT / page).read_text(encoding="utf-8")
-    assert tool["with_table"](text) == text
+    assert TOOL.with_table(text) == text
     wrong = text.replace("| `marked` |", "| `marked`, `process` |")
-    assert tool["with_table"](wrong) != wrong
+    assert TOOL.with_table(wrong) != wrong
 
 
 @pytest.mark.parametrize(

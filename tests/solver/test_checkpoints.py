@@ -70,15 +70,20 @@ VARIATIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(
-    ("dtype", "on"),
+    ("variation", "dtype", "on"),
     [
-        (np.float64, "quadratic"),
-        (np.float32, "quadratic"),
-        (np.float64, "user"),
-        (np.float64, "least squares, sparse"),
+        *((variation, np.float64, "quadratic") for variation in VARIATIONS),
+        *(
+            (variation, dtype, on)
+            for variation in ("values", "noise, path", "tol, no record", "callback")
+            for dtype, on in (
+                (np.float32, "quadratic"),
+                (np.float64, "user"),
+                (np.float64, "least squares, sparse"),
+            )
+        ),
     ],
 )
-@pytest.mark.parametrize("variation", VARIATIONS)
 def test_every_variation(variation: str, dtype: Any, on: str, path: Path, interrupt: Any) -> None:
     p = problem(on)
     how = {"rng": 4, "maxiter": 60, "method": cz.Continuized(p.L, p.mu)} | VARIATIONS[variation]

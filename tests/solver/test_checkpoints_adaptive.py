@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,11 @@ def test_the_method_of_another_run_is_named(tmp_path: Path) -> None:
                     resume=True)  # fmt: skip
 
 
+@cache
+def uninterrupted(name: str, record: bool) -> Any:
+    return run(name, record=record)
+
+
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize(
     ("events", "record"), [(1, True), (2, True), (7, True), (7, False), (10, True), (20, True)]
@@ -58,7 +64,7 @@ def test_the_method_of_another_run_is_named(tmp_path: Path) -> None:
 def test_a_resumed_run_is_the_uninterrupted_one(
     name: str, events: int, record: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = run(name, record=record)
+    whole = uninterrupted(name, record)
     path = tmp_path / "run.npz"
     real, left = AdaptiveStepper._event, [events]
 

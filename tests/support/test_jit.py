@@ -53,7 +53,7 @@ def run_python(script: str, cache: Path, *folders: Path) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("before", ["", AS_BEFORE])
+@pytest.mark.parametrize("before", ["", pytest.param(AS_BEFORE, marks=pytest.mark.slow)])
 def test_a_type_of_the_users_own_spoils_no_cache(before: str, tmp_path: Path) -> None:
     """A process that cannot import the class goes on, and keeps what it compiled."""
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
@@ -89,7 +89,9 @@ FROM_ONE = "setup.FunctionIdentity._unique_ids = setup.itertools.count(1)"  # as
 IN_A_FORK = f"import os\nif not os.fork():\n    {KEEP}\n    os._exit(0)\nos.wait()\n"
 
 
-@pytest.mark.parametrize(("before", "names"), [("", 2), (FROM_ONE, 1)])
+@pytest.mark.parametrize(
+    ("before", "names"), [("", 2), pytest.param(FROM_ONE, 1, marks=pytest.mark.slow)]
+)
 def test_code_from_disk_is_not_taken_for_code_of_the_same_name(
     before: str, names: int, tmp_path: Path
 ) -> None:

@@ -106,18 +106,16 @@ def violations(gap):
     return np.count_nonzero(gap.value > gap.error + 1e-9 * gap.phi)
 
 
-def test_no_violation_in_20000_random_states():
+def test_no_violation_in_random_states():
+    """In 5,000, of which the mistakes below spoil one in twenty and more."""
     rng = np.random.default_rng(1)
-    checked = 0
     for method in METHODS:
         for function in FUNCTIONS:
-            t, x, z = random_states(rng, 8, 100)
+            t, x, z = random_states(rng, 4, 50)
             gap = supermartingale_gap(method, function(method.mu), t, x, z)
             # Huber's kink in y - f'(y)/L slows the quadrature down to this; others are far below.
             assert np.all(gap.error <= 2e-4 * gap.phi)
             assert violations(gap) == 0, (method, function)
-            checked += len(t)
-    assert checked == 20_000
 
 
 @pytest.mark.parametrize("mutant", [Slip(L), TooLong(L)], ids=["T_k slip", "sqrt(2L)"])

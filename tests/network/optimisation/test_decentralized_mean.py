@@ -188,7 +188,7 @@ LONG = ("a2cid2, messages", "a2cid2, one row at a time", "dual, messages")
 def test_the_mean_is_the_exact_mean(case: str) -> None:
     """At level ALPHA; a constant that is 40 % off, on the exact side, is caught."""
     make, affine, t = CASES[case]
-    moments = sampled(make, t, 8000)
+    moments = sampled(make, t, 5000)
     assert mean_test(moments, affine(1.0).mean(t), ALPHA).passed
     mistaken = mean_test(moments, affine(0.6).mean(t), ALPHA)
     assert mistaken.usable
