@@ -39,7 +39,7 @@ def mix_over(x: Any, z: Any, dt: float, theta: float) -> tuple[Any, Any]:
     return mix(x, z, a, b)
 
 
-ROUNDING = 1e-9  # relative: on the complete graph the two rates are equal
+EQUAL_RATES = 1e-9  # relative: on the complete graph the two rates are equal
 
 
 class NoGainWarning(UserWarning):
@@ -102,7 +102,7 @@ class Gossip:
         if not self.accelerated:
             return Constants(0.0, 0.5, 0.5)
         theta = graph.theta
-        if theta <= (1.0 + ROUNDING) * 0.5 * graph.mu_g:
+        if theta <= (1.0 + EQUAL_RATES) * 0.5 * graph.mu_g:
             warnings.warn(
                 f"acceleration gains nothing on {graph.name or 'this graph'}: its rate is "
                 f"{theta:.3g}, that of plain gossip {0.5 * graph.mu_g:.3g}; use "

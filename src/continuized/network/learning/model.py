@@ -23,7 +23,7 @@ from continuized.network.gossip import Constants
 from continuized.problems.base import Array
 from continuized.process.flow import equal_weights
 
-BLOCK = 1 << 14  # numbers
+BLOCK_NUMBERS = 1 << 14  # numbers
 HALF = 0.5  # alpha: the step of x
 
 
@@ -69,8 +69,8 @@ class LearningModel:
         Where no exchange came between, x becomes `new` to the last bit.
         """
         dim = self.x.size - 1
-        for start in range(0, dim, BLOCK):
-            block = slice(start, min(start + BLOCK, dim))
+        for start in range(0, dim, BLOCK_NUMBERS):
+            block = slice(start, min(start + BLOCK_NUMBERS, dim))
             self.x[block] = new[block] + (self.x[block] - old[block])
             old[block] = self.x[block]
 
@@ -126,14 +126,14 @@ class LearningModel:
     def _jump(self, transfer: Array, sign: float) -> None:
         beyond = sign * (float(transfer[-1]) - HALF)
         size = self.D.size
-        for start in range(0, self.x.size - 1, BLOCK):
-            stop = min(start + BLOCK, self.x.size - 1)
+        for start in range(0, self.x.size - 1, BLOCK_NUMBERS):
+            stop = min(start + BLOCK_NUMBERS, self.x.size - 1)
             d = transfer[start:stop]
             self.x[start:stop] += (sign * HALF) * d
             if start < size and beyond != 0.0:
                 self.D[start:stop] += beyond * d[: size - start]
 
     def _blocks(self) -> Iterator[tuple[Array, Array]]:
-        for start in range(0, self.D.size, BLOCK):
-            block = slice(start, min(start + BLOCK, self.D.size))
+        for start in range(0, self.D.size, BLOCK_NUMBERS):
+            block = slice(start, min(start + BLOCK_NUMBERS, self.D.size))
             yield self.x[block], self.D[block]

@@ -35,7 +35,7 @@ class EventLog:
     """Appends lines to a file; without a path, nothing.
 
     OSError where the file cannot be opened.  If it cannot be written to later, as on a full disk,
-    there is a warning, and the run goes on without fields log.
+    there is a warning, and the run goes on without its log.
     """
 
     def __init__(
