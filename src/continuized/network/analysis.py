@@ -291,13 +291,7 @@ def too_stale(
     if share is not None:
         share = check.real(share, "share", minimum=0.0, finite=False)
     graph = Graph.of(graph)
-    return judge_staleness(graph, as_gossip(method).constants(graph), staleness, share)
-
-
-def judge_staleness(
-    graph: Graph, constants: Constants, staleness: float, share: float | None = None
-) -> str:
-    """Tell the same of any constants, with the rates of the edges such that their sum is 1."""
+    constants = as_gossip(method).constants(graph)
     longest, least = _delay_limit(graph, constants), _share_limit(graph, constants)
 
     def is_beyond(part: float) -> bool:

@@ -54,7 +54,7 @@ class Noise(Protocol):
 
 
 def draw_noise(
-    noise: Noise, rng: np.random.Generator, n: int, dim: int, dtype: Any = np.float64
+    noise: Noise, rng: np.random.Generator, n: int, dim: int, dtype: Any
 ) -> NDArray[Any]:
     """Draw n noise vectors as contiguous rows: compiled code reads them without a check."""
     drawn = _validation.array(noise.draw(rng, n, dim), "what noise.draw gives")

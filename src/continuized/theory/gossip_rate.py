@@ -27,7 +27,7 @@ from continuized.network.graphs.spectrum import laplacian
 from continuized.problems.base import Array
 from continuized.support import validation as check
 from continuized.support.files import check_memory
-from continuized.support.progress import Bar, bar, silent
+from continuized.support.progress import Bar, bar
 from continuized.support.threads import interruptible
 from continuized.theory.bounds.network import check_graph
 
@@ -79,9 +79,7 @@ class _Spread:
     eigenvalues.
     """
 
-    def __init__(
-        self, graph: Graph, V: Array, response: Response, top: float, show: Bar = silent
-    ) -> None:
+    def __init__(self, graph: Graph, V: Array, response: Response, top: float, show: Bar) -> None:
         self.graph, self.V, self.response, self.top = graph, V, response, top
         self.show, self.applied = show, 0
         self.root_P = np.sqrt(graph.P)

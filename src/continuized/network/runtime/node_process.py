@@ -70,7 +70,7 @@ class NodeProcess:
         self.scheduler = NodeScheduler(nodes, speed, stride, link, float(header["t"]))
         self.scheduler.failures += failures
 
-    def take_turn(self, wall: float, messages: Iterable[Message] = ()) -> dict[int, bytes]:
+    def take_turn(self, wall: float, messages: Iterable[Message]) -> dict[int, bytes]:
         """Let time pass and take messages in; return the frames to send, by worker."""
         internal, self._internal = self._internal, []
         self.scheduler.advance(wall)

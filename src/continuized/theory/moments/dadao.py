@@ -27,7 +27,7 @@ from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.process.clock import Events
 from continuized.process.random_streams import seed_sequence
-from continuized.support.progress import Bar, silent
+from continuized.support.progress import Bar
 from continuized.support.threads import interruptible
 from continuized.theory.bounds.network import check_dadao_start
 from continuized.theory.moments.edges import check_ridge
@@ -147,7 +147,7 @@ def generator(system: System) -> tuple[Array, Array]:
     return basis.T @ whole @ basis, basis
 
 
-def _follow(system: System, times: Array, piece: float, show: Bar = silent) -> Iterator[Array]:
+def _follow(system: System, times: Array, piece: float, show: Bar) -> Iterator[Array]:
     """M at increasing times, one after the other."""
     from scipy.linalg import expm
 

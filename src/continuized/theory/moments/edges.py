@@ -70,7 +70,7 @@ def _follow(
     marks, project = edge_marks(graph, K, dim), partial(remove_means, dim=dim)
     if constants.theta > 0.0:
         starts, rates = np.stack([start] * 3), Rates.constant(*constants)
-        found = integrate_moments(rates, marks, starts, t, project, show)
+        found = integrate_moments(rates, marks, starts, t, project, show=show)
     else:  # plain: w = u
         found = _follow_plain(marks, constants.gamma, start, t, project, show)
     fun, rows = np.empty(len(t)), np.empty((len(t), 3, graph.nodes))

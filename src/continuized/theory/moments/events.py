@@ -18,7 +18,7 @@ import numpy as np
 from continuized.problems.base import Array
 from continuized.process.clock import Unit
 from continuized.process.methods import Continuized, Method, SharpContinuized, check_method
-from continuized.support.progress import Bar, silent
+from continuized.support.progress import Bar
 from continuized.theory.moments.integrate import PERCENT
 from continuized.theory.moments.pair import PairMoments, Rates, flow_matrix, rates_of
 
@@ -36,7 +36,7 @@ SHOW_EVERY = 20  # events
 
 
 def moments_at_events(
-    method: Method, lam: Array, start: Array, last: int, variance: float, show: Bar = silent
+    method: Method, lam: Array, start: Array, last: int, variance: float, show: Bar
 ) -> Array:
     """The moments at events 0, ..., last; shape (last + 1, 3, dim).  show: told the percentage.
 

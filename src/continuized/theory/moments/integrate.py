@@ -18,7 +18,7 @@ from contextlib import nullcontext
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.support.progress import Bar, silent
+from continuized.support.progress import Bar
 from continuized.support.threads import HAS_THREADS
 from continuized.theory.moments.pair import (
     Marks,
@@ -56,7 +56,8 @@ def integrate_moments(
     start: PairMoments,
     times: Array,
     project: Callable[[Array], Array] = symmetrise,
-    show: Bar = silent,
+    *,
+    show: Bar,
 ) -> Iterator[PairMoments]:
     """Yield the pair moments at increasing times, from `start` at time 0.
 
@@ -234,7 +235,7 @@ def exponentiate(
     times: Array,
     radius: float,
     project: Callable[[Array], Array],
-    show: Bar = silent,
+    show: Bar,
 ) -> Iterator[Array]:
     """Yield e^{tG} m at increasing times, where slope(m) = G m; see `exponential`.
 

@@ -79,7 +79,7 @@ def follow(stepper: Any, marks: Marks, start: Array, times: Array, show: Bar = s
         project = symmetrise
     else:
         rates, project = Rates.constant(0.0, 1.0, 1.0), _let_z_be_x
-    found = list(integrate_moments(rates, marks, np.stack([start] * 3), times, project, show))
+    found = list(integrate_moments(rates, marks, np.stack([start] * 3), times, project, show=show))
     return np.array(found).reshape(len(times), 3, *start.shape)
 
 
