@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 POINTS = 12  # of Gauss and Legendre, to a panel
 TOLERANCE = 1e-9  # of the quadrature, relative to phi
 MOST_HALVINGS = 3
-LARGEST = 1e150  # of a state, whose squares are added up
+LARGEST_ENTRY = 1e150  # of a state, whose squares are added up
 LONGEST_GAP = 45.0  # e^-45 is below rounding
 LARGEST_LOG = 700.0  # e^710 overflows
 
@@ -433,8 +433,10 @@ def state_rows(
     if x.shape != z.shape:
         raise ValueError(f"x and z must have one shape, got {x.shape} and {z.shape}")
     largest = float(np.max(np.abs([x, z]), initial=0.0))
-    if largest > LARGEST:
-        raise ValueError(f"x and z must be at most {LARGEST:g}, or squares overflow: got {largest}")
+    if largest > LARGEST_ENTRY:
+        raise ValueError(
+            f"x and z must be at most {LARGEST_ENTRY:g}, or squares overflow: got {largest}"
+        )
     single = times.ndim == 0
     if single:
         times, x, z = times[np.newaxis], x[np.newaxis], z[np.newaxis]

@@ -19,7 +19,7 @@ from continuized.process.random_streams import Seed
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_line
 
-MANY_NODES = 1_000_000  # nodes: to find the components takes a second and more
+MANY_NODES = 1_000_000  # to find the components takes a second and more
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from continuized.problems.base import Array
 from continuized.support import validation as check
 from continuized.support.threads import interruptible
 
-MOST_NODES = 300  # nodes: every step takes all eigenvalues and a linear programme
+MOST_NODES = 300  # every step takes all eigenvalues and a linear programme
 CUTS_PER_STEP = 8  # of either kind
 PROGRAMME_WORK = 1e4  # operations for an edge, about
 INWARD = 0.5  # the share of the best P in the next one to be tried

@@ -24,7 +24,7 @@ from continuized.problems.base import Array
 from continuized.support.threads import interruptible
 
 EXACT_UP_TO = 1500  # nodes
-NARROW = 1500  # nodes in a level: the factor then has some 40 NARROW^2 entries
+NARROW_LEVEL = 1500  # nodes in a level: the factor then has some 40 NARROW_LEVEL^2 entries
 SEED = 2021  # of Lanczos' first direction
 TOL = 0.01  # relative: Lanczos on Lambda
 MOST_STEPS = 5000  # of it
@@ -44,7 +44,7 @@ def _bound_gap(nodes: int, edges: Array, P: Array) -> tuple[float, float]:
     if nodes <= EXACT_UP_TO:
         gap = float(np.linalg.eigvalsh(laplacian(nodes, edges, P).toarray())[1])
         return gap, gap
-    if width(nodes, edges) <= NARROW:
+    if width(nodes, edges) <= NARROW_LEVEL:
         return _gap_narrow(nodes, edges, P)
     return _gap_wide(laplacian(nodes, edges, P))
 

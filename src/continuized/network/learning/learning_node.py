@@ -35,7 +35,7 @@ from continuized.problems.base import Array
 CANCEL = 16  # a kind of message beside those of the protocol
 RETRY_AFTER = 10.0  # timeouts after which a neighbour that stays silent is asked once more
 LATENCY, BANDWIDTH = 1e-3, 1e9  # seconds, and bytes a second: until it knows better
-TICKS_REMEMBERED = 64  # ticks over which the share of exchanges that took place is taken
+TICKS_REMEMBERED = 64  # over which the share of exchanges that took place is taken
 
 
 class LearningNode(Node):
