@@ -106,6 +106,24 @@ def test_what_cannot_be_judged_is_made_again_within_the_budget():
     assert registry.measure(never, effort=QUICK).verdict == "not judged"
 
 
+@pytest.mark.parametrize(
+    ("module", "samples", "measure"),
+    [(ito, "RUNS", ito.martingale), (noise, "DRAWS", noise.minibatches)],
+)
+def test_a_second_attempt_has_four_times_the_samples(monkeypatch, module, samples, measure):
+    counts = []
+
+    def spy(moments, expected, alpha):
+        counts.append(moments.count)
+        return Measurement(0.0, 1.0, usable=False)
+
+    monkeypatch.setattr(module, samples, 10)
+    monkeypatch.setattr(module, "mean_test", spy)
+    registry.measure(Check("a claim", "nowhere", "a number", measure, True), effort=QUICK)
+    half = len(counts) // 2
+    assert counts == [10] * half + [40] * half
+
+
 def test_the_formulas_are_written_twice():
     tree = ast.parse(Path(formulas.__file__).read_text())
     own = [n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]

@@ -8,10 +8,10 @@ import numpy as np
 
 from continuized.network import Gossip, Graph
 from continuized.network.gossip import Constants
+from continuized.network.graphs.graph import list_neighbours
 from continuized.network.protocol.node import Node
 from continuized.network.protocol.node_model import GossipModel
 from continuized.network.protocol.transitions import Message
-from continuized.network.runtime.transport import list_neighbours
 
 # Stays connected without any one or two of its nodes.
 OCTAHEDRON = [(i, j) for i in range(6) for j in range(i + 1, 6) if i + j != 5]

@@ -86,7 +86,7 @@ def test_lazy_blocks_equal_eager_ones(seed, name, start, sampling, accelerated, 
 @pytest.mark.parametrize("how", ["together", "one by one", "lanczos"])
 def test_L_B_is_the_largest_eigenvalue_of_the_block(loss, is_sparse, how, monkeypatch):
     if how != "together":
-        monkeypatch.setattr("continuized.marked.blocks.SMALL", 1)
+        monkeypatch.setattr("continuized.marked.blocks.SMALL_BLOCK", 1)
     if how == "lanczos":
         monkeypatch.setattr("continuized.problems.regression.spectrum.EXACT_UP_TO", 0)
     X, y = data(4, n=12)

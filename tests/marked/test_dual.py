@@ -42,7 +42,7 @@ def test_the_local_metric_is_the_curvature_of_the_entropy_where_the_points_agree
     margins = np.log1p(-a) - np.log(np.maximum(a, 1e-300))
     curvature = 1.0 / np.maximum(a * (1.0 - a), 1e-300)
     found = dual.local_metric(a, a, margins, smooth=np.full(7, 100.0))
-    known = np.clip(curvature / 4.0, 1.0, dual.SHARE * 100.0)
+    known = np.clip(curvature / 4.0, 1.0, dual.CURVATURE_SHARE * 100.0)
     np.testing.assert_allclose(found, known, rtol=1e-12)
     assert found[2] > found[1] > found[0] == 1.0
 

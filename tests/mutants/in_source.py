@@ -134,7 +134,7 @@ SUBJECTS = (
         Planted(
             "alpha~ in place of alpha~ - 1/2",
             MODEL,
-            "sign * (float(transfer[-1]) - HALF)",
+            "sign * (float(transfer[-1]) - ALPHA)",
             "sign * float(transfer[-1])",
             f"{LEARNING}test_the_moves_are_those_of_gossip_in_other_coordinates",
         ),

@@ -133,7 +133,7 @@ def test_the_fit_for_large_graphs_agrees_with_the_gain(monkeypatch: pytest.Monke
     for spec in ("path:24", "cycle:36", "grid:6x6"):
         limits = []
         for most in (64, 10):
-            monkeypatch.setattr(analysis, "MOST_NODES", most)
+            monkeypatch.setattr(analysis, "GAIN_UP_TO", most)
             graph = Graph.of(spec)  # a fresh one: limits are remembered
             limits.append((network.share_limit(graph), network.delay_limit(graph)))
         computed, fitted = limits

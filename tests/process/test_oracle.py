@@ -104,6 +104,7 @@ def test_the_check_warns_with_its_statistic(draw, sigma2, words):
     assert [w.category for w in seen] == [NoiseWarning] * (words is not None)
     if words is not None:
         assert re.search(words, str(seen[0].message))
+        assert seen[0].filename == __file__
     plain = cz.minimize(QUADRATIC, np.zeros(3), method="continuized", L=1.0, mu=0.2,
                         noise=Oracle(draw, sigma2), maxiter=20, rng=0)  # fmt: skip
     np.testing.assert_array_equal(checked.x, plain.x)  # the test draws from its own generator

@@ -176,7 +176,7 @@ def test_a_path_that_does_not_fit_is_refused():
         decompose(phi, run(method), other)
     with pytest.raises(ValueError, match="the path was not recorded"):
         decompose(phi, cz.minimize(P, np.zeros(3), method=method, maxiter=3), P)
-    with pytest.raises(ValueError, match="known for Continuized, SharpContinuized"):
+    with pytest.raises(ValueError, match="nesterov counts iterations: use Continuized"):
         decompose(phi, run(cz.Nesterov(1.0, 0.05)), P)
     with pytest.raises(ValueError, match="run without prox= and mirror="):
         decompose(phi, run(method, prox=cz.prox.L1(0.1)), P)
@@ -237,3 +237,18 @@ def test_the_prefactors_bound_the_drift_for_any_parameters():
                           gamma=gamma, gamma_prime=gamma_prime)  # fmt: skip
         bound = np.dot(five, [g @ u, w @ w, g @ w, u @ u, g @ g])
         assert bound - I >= -1e-9 * (abs(I) + abs(bound))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda method: generator(
+            lyapunov_function(METHODS["mu > 0"], P), method, P, (1.0, np.zeros(3), np.ones(3))
+        ),
+        lambda method: cz.theory.quadratic_rate(method, P.L, P.mu),
+        lambda method: cz.theory.noise_floor(method, P, 0.01),
+    ],
+)
+def test_a_method_that_counts_iterations_is_refused_with_one_to_use(ask):
+    with pytest.raises(ValueError, match=r"^nesterov counts iterations: use Continuized, Sharp"):
+        ask(cz.Nesterov(P.L, P.mu))

@@ -25,8 +25,8 @@ def open_shards(
     paths: Sequence[Path], count: int | None, ray: str | None, how: dict[str, Any]
 ) -> tuple[WorkerPool, Survey]:
     """Start the processes, let them read the files, and see what they have together."""
-    from continuized.network.sharded.parts import order_files, start_pool, survey
-    from continuized.network.sharded.pool import close_on_error
+    from continuized.network.sharded.parts import order_files, survey
+    from continuized.network.sharded.pool import WorkerPool, close_on_error
     from continuized.network.workers.ray_options import Ray
 
     transport = "local" if ray is None else Ray(ray or None)
@@ -35,7 +35,7 @@ def open_shards(
             order_files(_name(pieces), pieces, transport, how)
             for pieces in share_out([str(path) for path in paths], count)
         ]
-        pool = start_pool(parts, transport, None)
+        pool = WorkerPool(parts, transport)
         with close_on_error(pool):
             return pool, survey(pool)
 

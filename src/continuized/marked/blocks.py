@@ -7,7 +7,7 @@ of the loss, plus l2, of a regression.  It lies between the largest L_i of the b
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from continuized.problems.base import Array
 from continuized.problems.regression.spectrum import gram_error, spectrum
 from continuized.support import validation as check
 
-SMALL = 32  # coordinates; sparse blocks up to this size are treated together, a size at a time
+SMALL_BLOCK = 32  # coordinates: sparse blocks up to this size are treated together, by sizes
 
 
 class Partition(NamedTuple):
@@ -103,7 +103,7 @@ def block_L(problem: Any, blocks: Partition) -> Array:
         return np.maximum.reduceat(problem.eigenvalues[blocks.members], blocks.bounds[:-1])
     firsts, sizes = blocks.bounds[:-1], np.diff(blocks.bounds)
     L: Array = problem.coordinate_L[blocks.members[firsts]]  # of blocks of one
-    limit = SMALL if problem.is_sparse else 1
+    limit = SMALL_BLOCK if problem.is_sparse else 1
     for size in np.unique(sizes[(sizes > 1) & (sizes <= limit)]).tolist():
         which = np.flatnonzero(sizes == size)
         together = blocks.members[firsts[which, np.newaxis] + np.arange(size)]
@@ -120,9 +120,8 @@ def _largest_eigenvalues(columns: Any, together: Array) -> Array:
     n, size = columns.shape[0], together.shape[1]
     parts = [columns[:, i].astype(np.float64) for i in together.T]
     gram = np.empty((len(together), size, size))
-    for i, j in product(range(size), repeat=2):
-        if j <= i:
-            gram[:, i, j] = gram[:, j, i] = parts[i].multiply(parts[j]).sum(axis=0) / n
+    for j, i in combinations_with_replacement(range(size), 2):
+        gram[:, i, j] = gram[:, j, i] = parts[i].multiply(parts[j]).sum(axis=0) / n
     trace = np.trace(gram, axis1=1, axis2=2)
     return np.asarray(np.linalg.eigvalsh(gram)[:, -1] + gram_error(n, size, trace))
 

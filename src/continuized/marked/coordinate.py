@@ -25,7 +25,7 @@ from continuized.problems import Problem
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process.marks import Categorical, Changing, Finite, check_probabilities
-from continuized.process.methods import Continuized
+from continuized.process.methods import START_ROUNDING, Continuized
 from continuized.process.parameters import least_composite_start
 from continuized.process.stepper import Progress
 from continuized.support import validation as check
@@ -35,7 +35,6 @@ from continuized.support.threads import norm
 FIRST_REFRESH = 16  # passes; then at each doubling
 CYCLES = 5  # through a working set before it is chosen anew, or as many steps as coordinates
 LEAST_NEW = 32  # coordinates that a working set takes up at once; as many as are in it, if more
-ROUNDING = 1e-12  # relative, of a start at the limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,7 +351,7 @@ def find_start(S: float, mu: float, start: float | None, least_p: float) -> floa
     if start is None:
         return math.inf if mu > 0.0 else least
     start = check.real(start, "start", minimum=0.0, finite=False, other=("inf", "None"))
-    if start < least * (1.0 - ROUNDING):
+    if start < least * (1.0 - START_ROUNDING):
         raise ValueError(
             f"start = {start:.6g} makes eta larger than {least_p:.6g}, the least probability, and "
             f"x could leave the domain; use start >= {least:.6g}"

@@ -32,7 +32,8 @@ from continuized.support.threads import inner
 
 SMALLEST_LOCAL = 1024  # coordinates: with fewer, what is done between passes takes longer
 FIRST_METRIC = 3  # passes, plain ones; then whenever there are half as many more
-SHARE = 0.25  # of the smooth part's curvature: what more is claimed hardly quickens the process
+# Of the smooth part's curvature: what more is claimed hardly quickens the process.
+CURVATURE_SHARE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +104,7 @@ def local_metric(x: Array, z: Array, margins: Array, smooth: Array) -> Array:
     largest = np.max(variances, axis=0)
     with np.errstate(divide="ignore", over="ignore"):
         found = 0.25 / largest
-    return np.asarray(np.maximum(np.minimum(found, SHARE * smooth), 1.0))
+    return np.asarray(np.maximum(np.minimum(found, CURVATURE_SHARE * smooth), 1.0))
 
 
 def next_metric(passes: int) -> int:

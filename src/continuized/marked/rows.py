@@ -32,7 +32,7 @@ Given = tuple[float | None, float | None, float | None]  # R2, kappa and mu, as 
 EXACT_UP_TO = 1000  # columns for which R2, kappa and mu are computed exactly
 FULL_RANK = 1e-12  # relative size below which an eigenvalue of H counts as 0
 BLOCK_NUMBERS = 2**16  # entries of X made dense at once, or as many as H has, if that is more
-GIVEN = 1e-9  # relative; constants that are given may be rounded
+GIVEN_ROUNDING = 1e-9  # relative; constants that are given may be rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +167,7 @@ class RowStepper(MarkedStepper):
             self.law = Batches(law, self.batch)
         self.R2, self.kappa, mu = used
         L = self.R2 * self.kappa
-        if mu > L * (1.0 + GIVEN):
+        if mu > L * (1.0 + GIVEN_ROUNDING):
             raise ValueError(
                 f"mu must be at most R2 kappa = {L:.6g}, whatever the rows, got mu = {mu:.6g}; "
                 "leave out what you gave, or give smaller mu"

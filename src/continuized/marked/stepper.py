@@ -40,7 +40,7 @@ from continuized.support.threads import norm
 from continuized.support.validation import short_repr
 
 SMALLEST_BLOCK = 4096  # marks or more, where nothing is recorded
-LOOKS = 4  # entries that are touched by events for one of the point that is looked at
+ENTRIES_A_LOOK = 4  # entries that are touched by events for one of the point that is looked at
 BETWEEN_TESTS = 1.1
 PASSES_TO_LOOK = 100  # after which a test looks whether f has a minimum at all
 SAME_LAW = 1e-6  # relative: probabilities that differ by less come from the same formula
@@ -129,7 +129,7 @@ class MarkedStepper(Stepper):
         is_short = self.records or self.law_changes
         # Without a record so many that what is done between blocks, where the least is to look at
         # the point, costs little against the events.
-        few = max(1, -(-SMALLEST_BLOCK // marks), -(-LOOKS * self.good.size // self.size))
+        few = max(1, -(-SMALLEST_BLOCK // marks), -(-ENTRIES_A_LOOK * self.good.size // self.size))
         self.block = events_of(self.law, marks * (1 if is_short else few))
         return Progress(rows=self._row(self.value()))
 

@@ -57,13 +57,13 @@ from continuized.support.progress import warn_caller
 # some of their mean deviations, which is 8 / e^2 for the sum of two exponential delays.
 PAUSE = BACK_OFF * (2.0 + SPREAD * 8.0 * np.exp(-2.0))
 MOST_STEPS = 2000
-STEP = 0.2  # the map itself is decreasing: it would swing
-MOST_NODES = 32  # for the gain, whose cost grows as the cube
-LONG = 5.0  # delays of so many 1/theta are as good as infinite
-NEAR = 0.5  # of the limit
-DIGITS = 1e-3  # relative, of the limit
-SMALL = 32
-FIT = 1.29  # see `share_limit`
+MAP_STEP = 0.2  # the map itself is decreasing: it would swing
+GAIN_UP_TO = 32  # for the gain, whose cost grows as the cube
+LONG_DELAY = 5.0  # delays of so many 1/theta are as good as infinite
+NEAR_LIMIT = 0.5  # of the limit
+LIMIT_TOL = 1e-3  # relative, of the limit
+DENSE_UP_TO = 32
+SHARE_FIT = 1.29  # see `share_limit`
 
 
 def exchange_rates(graph: Graph, delay: float) -> Array:
@@ -81,7 +81,7 @@ def exchange_rates(graph: Graph, delay: float) -> Array:
         free = np.maximum(1.0 - 2.0 * delay * asks, 0.0) / (1.0 + 2.0 * delay * heard)
         if np.abs(free - f).max() < 1e-9:
             break
-        f = f + STEP * (free - f)
+        f = f + MAP_STEP * (free - f)
     rates: Array = asks[source] * p * f[target]
     return rates
 
@@ -120,7 +120,7 @@ def gain(graph: Graph, constants: Constants, delay: float, rates: Array) -> floa
         return moments
 
     size = rates.size
-    if size <= SMALL:  # too small for Arnoldi's iteration
+    if size <= DENSE_UP_TO:  # too small for Arnoldi's iteration
         dense = np.column_stack([G(column) for column in np.eye(size)])
         return float(np.abs(np.linalg.eigvals(dense)).max())
     operator = LinearOperator((size, size), matvec=G, dtype=np.float64)
@@ -194,12 +194,12 @@ def _share_limit(graph: Graph, constants: Constants) -> float:
     theta, gamma, gamma_prime = constants
     if theta == 0.0 or gamma + gamma_prime < 2.0:
         return 0.0
-    if graph.nodes > MOST_NODES:
+    if graph.nodes > GAIN_UP_TO:
         damping = theta / (graph.mu_g * gamma_prime)
-        return float(max(0.0, damping * (1.0 - FIT * gamma_prime ** (-2.0 / 3.0))))
+        return float(max(0.0, damping * (1.0 - SHARE_FIT * gamma_prime ** (-2.0 / 3.0))))
     rates = 0.5 * np.tile(graph.P, 2)
     low, high = 0.0, 1.0
-    while high - low > DIGITS:
+    while high - low > LIMIT_TOL:
         share = 0.5 * (low + high)
         stable = gain(graph, constants, 0.0, share * rates) < 1.0
         low, high = (low, share) if stable else (share, high)
@@ -214,9 +214,9 @@ def _delay_limit(graph: Graph, constants: Constants) -> float:
     low, high = 0.0, 1.0
     while _is_stable(graph, constants, high):
         low, high = high, 2.0 * high
-        if constants.theta * low > LONG:
+        if constants.theta * low > LONG_DELAY:
             return math.inf
-    while high - low > DIGITS * high:
+    while high - low > LIMIT_TOL * high:
         middle = 0.5 * (low + high)
         stable = _is_stable(graph, constants, middle)
         low, high = (middle, high) if stable else (low, middle)
@@ -224,7 +224,7 @@ def _delay_limit(graph: Graph, constants: Constants) -> float:
 
 
 def _is_stable(graph: Graph, constants: Constants, delay: float) -> bool:
-    if graph.nodes > MOST_NODES:
+    if graph.nodes > GAIN_UP_TO:
         return exchange_share(graph, delay) > _share_limit(graph, constants)
     return gain(graph, constants, delay, exchange_rates(graph, delay)) < 1.0
 
@@ -291,13 +291,7 @@ def too_stale(
     if share is not None:
         share = check.real(share, "share", minimum=0.0, finite=False)
     graph = Graph.of(graph)
-    return judge_staleness(graph, as_gossip(method).constants(graph), staleness, share)
-
-
-def judge_staleness(
-    graph: Graph, constants: Constants, staleness: float, share: float | None = None
-) -> str:
-    """Tell the same of any constants, with the rates of the edges such that their sum is 1."""
+    constants = as_gossip(method).constants(graph)
     longest, least = _delay_limit(graph, constants), _share_limit(graph, constants)
 
     def is_beyond(part: float) -> bool:
@@ -307,4 +301,4 @@ def judge_staleness(
 
     if is_beyond(1.0):
         return "past"
-    return "near" if is_beyond(NEAR) else "fine"
+    return "near" if is_beyond(NEAR_LIMIT) else "fine"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from continuized.process.flow import equal_weights, mix
 from continuized.process.methods import Continuized
 from continuized.process.parameters import exponential_gamma_prime
 from continuized.support import validation as check
+from continuized.support.progress import warn_caller
 
 
 class Constants(NamedTuple):
@@ -39,12 +39,13 @@ def mix_over(x: Any, z: Any, dt: float, theta: float) -> tuple[Any, Any]:
     return mix(x, z, a, b)
 
 
-ROUNDING = 1e-9  # relative: on the complete graph the two rates are equal
+EQUAL_RATES = 1e-9  # relative: on the complete graph the two rates are equal
 
 
 class NoGainWarning(UserWarning):
     """Acceleration is not faster than plain gossip on this graph.
 
+    >>> import warnings
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", NoGainWarning)
     ...     try:
@@ -102,13 +103,12 @@ class Gossip:
         if not self.accelerated:
             return Constants(0.0, 0.5, 0.5)
         theta = graph.theta
-        if theta <= (1.0 + ROUNDING) * 0.5 * graph.mu_g:
-            warnings.warn(
+        if theta <= (1.0 + EQUAL_RATES) * 0.5 * graph.mu_g:
+            warn_caller(
                 f"acceleration gains nothing on {graph.name or 'this graph'}: its rate is "
                 f"{theta:.3g}, that of plain gossip {0.5 * graph.mu_g:.3g}; use "
                 "Gossip(accelerated=False)",
                 NoGainWarning,
-                stacklevel=2,
             )
         process = self.process(graph)
         gamma_prime = exponential_gamma_prime(process.L, process.mu)

@@ -16,7 +16,7 @@ from continuized.process.methods import METHODS, Continuized, SharpContinuized
 from continuized.support import validation as check
 from continuized.theory.bounds import THEOREMS, bound, log_bound
 from continuized.theory.bounds.sharp import path_bound
-from continuized.theory.checks import check_constants_hold
+from continuized.theory.checks import check_constants_hold, check_path
 from continuized.theory.composite import as_composite_problem, with_minimiser
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ EXCESS = r"$f(x_k) - f(x_{\star})$"
 ABOVE_LOWEST = "$f(x_k)$ above the lowest seen"
 BANDS = ((0.05, 0.95, "#dddddd"), (0.25, 0.75, "#b5b5b5"))
 BETWEEN = 6  # points between two events of a path of phi
-MANY = 500  # events: the points between them are not seen any more
+MANY_EVENTS = 500  # the points between them are not seen any more
 KAPPAS = (1e0, 1e6)
 LARGEST_KAPPA = 1e16  # beyond, 1 - sqrt(mu/L) and the like are rounding
 
@@ -301,7 +301,7 @@ def lyapunov(r: Result, problem: Problem, *, ax: Any = None) -> Any:
         problem = with_minimiser(problem, np.asarray(r.x0))
     phi = find_phi(r, problem)
     events = np.asarray(phi.t)
-    inner = np.linspace(0.0, 1.0, BETWEEN if len(events) <= MANY else 2)[1:-1]
+    inner = np.linspace(0.0, 1.0, BETWEEN if len(events) <= MANY_EVENTS else 2)[1:-1]
     starts, ends = events[:-1], events[1:]
     between = starts[:, None] + (ends - starts)[:, None] * inner
     values = np.column_stack([
@@ -433,16 +433,6 @@ def _check_trace(r: Any) -> None:
     trace = r.get("trace")
     if trace is None or (len(trace) <= 2 < r.nit):
         raise ValueError("the run was not recorded; call minimize with record=True")
-
-
-def check_path(r: Any) -> Any:
-    """Return the path of a result; raise where there is none."""
-    from continuized.solver.result import Result
-
-    check.instance(r, "r", Result, 'a result of cz.minimize(..., record="path")')
-    if r.get("path") is None:
-        raise ValueError('the path was not recorded; call minimize with record="path"')
-    return r.path
 
 
 def _find_lowest(run: Any) -> float:

@@ -21,8 +21,8 @@ from continuized.network.graphs.spectrum import laplacian
 from continuized.problems.base import Array
 
 PIVOTS = 50
-REFINED = 1000  # nodes: all pairs are looked at
-ROUNDS = 200
+MOST_REFINED = 1000  # nodes: all pairs are looked at
+MOST_ROUNDS = 200
 STILL = 1e-4  # relative: the fall of the stress that is not worth another round
 FLAT = 1e-9  # height over width of a straight line
 OPEN = 0.94  # of a full turn at most, to which a straight line is bent
@@ -51,7 +51,7 @@ def compute_positions(graph: Graph) -> Array:
     """Make a drawing from the edges alone."""
     adjacency = abs(laplacian(graph.nodes, graph.edges, graph.P))
     points = _project(_pivot_distances(adjacency))
-    if graph.nodes > REFINED:
+    if graph.nodes > MOST_REFINED:
         return points
     from scipy.sparse.csgraph import shortest_path
 
@@ -106,7 +106,7 @@ def _refine(points: Array, distances: Array) -> Array:
     # The quadratic does not change when all points are shifted: the first stays at the origin.
     factor = cho_factor(quadratic[1:, 1:])
     before = stress(points, distances)
-    for _ in range(ROUNDS):
+    for _ in range(MOST_ROUNDS):
         apart = np.linalg.norm(points[:, None] - points[None], axis=2)
         pull = weights * distances / np.where(apart > 0.0, apart, np.inf)
         force = pull.sum(axis=1)[:, None] * points - pull @ points

@@ -31,13 +31,13 @@ from continuized.support import validation as check
 if TYPE_CHECKING:
     from continuized.network import Decentralized, Outcome, Racer
 
-LOWEST = 1e-16  # relative errors below are rounding
+LOWEST_ERROR = 1e-16  # relative errors below are rounding
 PANEL = 1.9  # inches
 FLATTEST = 0.3  # height over width of a panel: nodes of a long grid are drawn with room around
 MOST_DRAWN = 20_000  # nodes
 MOST_VECTORS = 2_000  # nodes of an SVG as shapes; beyond, as pixels inside it
 COLORS = "cividis"  # the larger the lighter, in print without colour too
-WIDEST = 9.0  # points, of a node
+WIDEST_NODE = 9.0  # points
 MOST_NAMED, LONGEST_NAME = 30, 10  # nodes whose names are written, and letters of a name
 NAME_POINTS = 8.0  # of 1/72 inch, the height of a name
 EDGE_COLOR = "#8f8f8f"
@@ -237,7 +237,7 @@ def _find_width(graph: Graph, points: Array, inches: float) -> float:
     edge = float(np.median(np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1)))
     side = float(np.ptp(points, axis=0).max()) or 1.0
     share = min(edge / side, 1.0 / math.sqrt(graph.nodes))
-    return min(72.0 * inches * 0.5 * share, WIDEST)
+    return min(72.0 * inches * 0.5 * share, WIDEST_NODE)
 
 
 def _label_colors(bar: Any, label: str) -> None:
@@ -315,7 +315,7 @@ def draw_errors(runs: Sequence[Outcome], bounds: Sequence[tuple[str, Array]], ti
     axes.set(xscale="log", yscale="log", xlabel="exchanges over edges",
              ylabel=RELATIVE,
              xlim=(first, max(last, 2.0 * first)),
-             ylim=(max(0.3 * lowest, LOWEST), 4.0))  # fmt: skip
+             ylim=(max(0.3 * lowest, LOWEST_ERROR), 4.0))  # fmt: skip
     thin_labels(axes.xaxis)
     lines = []
     for order, (run, (bounded, limit)) in enumerate(zip(runs, bounds, strict=True)):

@@ -26,8 +26,8 @@ JUMP = {"linestyle": (0, (3.0, 2.0)), "linewidth": 0.9}
 CONTOURS, GRID = 12, 80
 AT_ONCE = 2**20  # numbers of the points that are looked at together
 MARGIN = 0.08
-WIDTH, LOWEST, HIGHEST = 4.8, 2.2, 3.6  # inches, of a figure and its height
-FORMATS = ("gif", "html", "mp4")
+WIDTH, LEAST_HEIGHT, MOST_HEIGHT = 4.8, 2.2, 3.6  # inches, of a figure and its height
+FILM_FORMATS = ("gif", "html", "mp4")
 MOST_FRAMES, MOST_FPS = 5_000, 100.0  # a .gif counts time in hundredths of a second
 FRAME_DPI = 100
 MOST_MEGABYTES = 500.0  # of the frames in a page
@@ -277,7 +277,7 @@ def _check_format(out: Any) -> str:
     if not isinstance(out, str | os.PathLike):
         raise check.refusal(TypeError, "out", "the path of a file", out)
     ending = Path(out).suffix[1:].lower()
-    if ending not in FORMATS:
+    if ending not in FILM_FORMATS:
         raise ValueError(f"out must end in .gif, .html or .mp4, got {check.short_repr(str(out))}")
     if ending == "mp4":
         from matplotlib.animation import FFMpegWriter
@@ -353,7 +353,7 @@ def _make_page(player: str) -> str:
 
 def _prepare(r: Any, problem: Any, coordinates: Any) -> tuple[list[int], list[Track]]:
     """Check the arguments, and find where x and z are before and after every event."""
-    from continuized.plot.curves import check_path
+    from continuized.theory.checks import check_path
 
     recorded = check_path(r)
     if problem is not None:
@@ -393,8 +393,8 @@ class Window(NamedTuple):
     def size(self) -> tuple[float, float]:
         """The inches of a new figure: no higher than what is shown, with room for labels."""
         width, height = self.high - self.low
-        wanted = 0.85 * WIDTH * height / width + 0.8 if self.is_equal else HIGHEST
-        return WIDTH, float(np.clip(wanted, LOWEST, HIGHEST))
+        wanted = 0.85 * WIDTH * height / width + 0.8 if self.is_equal else MOST_HEIGHT
+        return WIDTH, float(np.clip(wanted, LEAST_HEIGHT, MOST_HEIGHT))
 
 
 def _find_window(problem: Problem | None, pair: list[int], tracks: list[Track]) -> Window:

@@ -33,7 +33,7 @@ __all__ = ["Clock", "Event", "Events", "Merged", "Poisson", "Recorded", "Stream"
 Floats = NDArray[np.float64]
 
 LARGEST_RATE = 1e100
-SKIP = 2**16  # events drawn at once, where they are only counted
+SKIPPED_AT_ONCE = 2**16  # events drawn at once, where they are only counted
 
 
 class Event(NamedTuple):
@@ -121,12 +121,9 @@ class Stream(Checkpointed):
         marks: Callable[[int], NDArray[Any]] | None = None,
         generators: Sequence[np.random.Generator] = (),
     ) -> None:
-        self.gaps = gaps  # draws the next n gaps without counting them
-        self._marks = marks  # draws the next n marks
-        self._times = times  # exact, where they were recorded: a sum of gaps would round
-        self.generators = list(generators)  # all that gaps and marks draw from, or none of it
-        self.k = 0
-        self.t = 0.0
+        self.gaps, self._times, self._marks = gaps, times, marks
+        self.generators = list(generators)
+        self.k, self.t = 0, 0.0
 
     def draw(self, n: int) -> Events:
         """The next n events, or fewer when a recorded clock runs out.
@@ -156,7 +153,7 @@ class Stream(Checkpointed):
         that it cannot jump ahead.  A million takes a twentieth of a second.
         """
         end = self.k + n
-        while self.k < end and self.draw(min(SKIP, end - self.k)).size:
+        while self.k < end and self.draw(min(SKIPPED_AT_ONCE, end - self.k)).size:
             pass
 
     def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:

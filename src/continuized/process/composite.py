@@ -32,7 +32,7 @@ from continuized.support.checkpoints.state import probe
 from continuized.support.threads import inner
 from continuized.support.validation import short_repr
 
-SLACK = 1e-6  # relative: what a start may be outside the domain of a prox whose value is unknown
+START_SLACK = 1e-6  # relative: how far a start may be outside, where a prox tells no value
 
 
 class Composite:
@@ -117,7 +117,7 @@ class Composite:
             away = length(nearest - x0)
         is_outside = math.isinf(self.value(x0))
         if not getattr(self.prox, "value_is_known", True):
-            is_outside = away > SLACK * max(1.0, length(x0))
+            is_outside = away > START_SLACK * max(1.0, length(x0))
         if is_outside:
             raise ValueError(
                 f"{name} is outside the domain of {self._prox_in_words} by {away:.3g}; give a "

@@ -244,7 +244,7 @@ def integrate_weights(
 
     if dt == 0.0:
         return 0.0, 0.0
-    if _infinite(eta, t0):
+    if _is_infinite(eta, t0):
         return 1.0, 0.0
 
     def right_hand_side(t: float, y: list[float]) -> list[float]:
@@ -261,7 +261,7 @@ def integrate_weights(
     return float(solution.y[1, -1]), float(solution.y[2, -1])
 
 
-def _infinite(eta: Callable[[float], float], t: float) -> bool:
+def _is_infinite(eta: Callable[[float], float], t: float) -> bool:
     try:
         return math.isinf(eta(t))
     except ZeroDivisionError:  # 2 / t at t = 0, as a user would write it

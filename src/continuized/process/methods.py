@@ -38,7 +38,7 @@ from continuized.process.random_streams import Seed
 from continuized.support import validation as check
 from continuized.support.display import show_line
 
-ROUNDING = 1e-12  # relative, of a start that is just large enough
+START_ROUNDING = 1e-12  # relative, of a start that is just large enough
 Move = Callable[[Any, Any, float], Any]  # (z, g, gamma') -> z after the event
 FINGERPRINT_EVENTS = ((1, 0.0, 0.7, 0.7), (2, 0.7, 1.9, 1.2))  # (k, t0, t, dt)
 
@@ -319,7 +319,7 @@ class Continuized(Method):
         least = least_composite_start(self.L, self.mu)
         if not self.start_is_given and self.mu == 0.0:
             return replace(self, start=least)
-        if self.start is not None and self.start < least * (1.0 - ROUNDING):
+        if self.start is not None and self.start < least * (1.0 - START_ROUNDING):
             raise ValueError(
                 f"with prox= or mirror=, start = {self.start:.6g} makes eta larger than 1 at the "
                 f"beginning, and x could leave the domain; use start >= {least:.6g}"

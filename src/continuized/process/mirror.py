@@ -33,7 +33,7 @@ from continuized.support.validation import short_repr
 
 __all__ = ["Entropy", "Mirror", "PNorm"]
 
-ROUNDING = 1e-9  # relative: what a step may seem to lose by rounding, when it is first looked at
+STEP_ROUNDING = 1e-9  # relative: what the first step, which is looked at, may seem to lose
 MOST_COLUMNS = 4_000  # for a whole Hessian
 ABOVE = 1.0 + 1e-12  # what a computed L is made larger by, for rounding
 
@@ -368,7 +368,7 @@ class MirrorComposite(Composite):
         slope = gamma_prime * inner(g.ravel(), (z_plus - z).ravel())
         psi = gamma_prime * (self.value(z_plus) - self.value(z))
         size = abs(slope) + abs(psi) + divergence
-        if not slope + psi + divergence <= ROUNDING * size + float(np.finfo(z.dtype).eps):
+        if not slope + psi + divergence <= STEP_ROUNDING * size + float(np.finfo(z.dtype).eps):
             raise ValueError(
                 "the step of mirror must minimise gamma' (<g, u> + psi(u)) + D(u, z), but at its "
                 f"first point that is larger than at z, by {slope + psi + divergence:.3g}; check "

@@ -8,7 +8,6 @@ depends on the state.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,6 +20,7 @@ from continuized.problems.losses import LOGISTIC, loss_slope
 from continuized.problems.regression.models import SingleOutput
 from continuized.support import validation as _validation
 from continuized.support.display import show_html, show_line
+from continuized.support.progress import warn_caller
 from continuized.support.statistics import Measurement, SampleMoments, mean_test
 
 __all__ = ["Gaussian", "Minibatch", "Noise", "NoiseWarning", "Oracle"]
@@ -54,7 +54,7 @@ class Noise(Protocol):
 
 
 def draw_noise(
-    noise: Noise, rng: np.random.Generator, n: int, dim: int, dtype: Any = np.float64
+    noise: Noise, rng: np.random.Generator, n: int, dim: int, dtype: Any
 ) -> NDArray[Any]:
     """Draw n noise vectors as contiguous rows: compiled code reads them without a check."""
     drawn = _validation.array(noise.draw(rng, n, dim), "what noise.draw gives")
@@ -169,21 +169,19 @@ class Oracle:
         off = np.array(drawn) - np.asarray(problem.grad(x.copy()), dtype=np.float64).ravel()
         mean = mean_test(SampleMoments.of(off), 0.0, 0.5 * ALPHA)
         if mean.measured > _limit(mean):
-            warnings.warn(
+            warn_caller(
                 f"the oracle is biased at x0: the mean of {TESTED} estimates is "
                 f"{mean.measured:.3g} standard errors from the gradient, where "
                 f"{_limit(mean):.3g} are allowed",
                 NoiseWarning,
-                stacklevel=3,
             )
         squares = SampleMoments.of((off * off).sum(axis=1)[:, None])
         variance = mean_test(squares, self.sigma2(x.size), 0.5 * ALPHA, side="upper")
         if variance.measured > _limit(variance):
-            warnings.warn(
+            warn_caller(
                 f"the oracle's variance at x0 is about {float(squares.mean[0]):.3g}, above "
                 f"sigma2 = {self.sigma2(x.size):.3g} by {variance.measured:.3g} standard errors",
                 NoiseWarning,
-                stacklevel=3,
             )
 
     def _facts(self) -> dict[str, Any]:

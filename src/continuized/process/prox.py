@@ -312,17 +312,17 @@ class LInfBall(Box):
 
 
 # Sets and norms of the whole of x.  What is on the surface of a set is rounded to one side or the
-# other: `value` counts x as inside where it is less than SLACK, relatively, and the rounding unit
-# of its dtype outside.
+# other: `value` counts x as inside where it is outside by less than SURFACE_SLACK, relatively, and
+# the rounding unit of its dtype.
 
-SLACK = 1e-9
+SURFACE_SLACK = 1e-9
 TINY = 1e-30  # a step that goes nowhere but into the domain, also in float32
 LENGTHEN = 16.0  # times, such a step
 
 
 def is_at_most(number: float, bound: float, x: Array, size: float | None = None) -> bool:
     """Tell whether number <= bound up to rounding, relative to the bound or to a size."""
-    slack = SLACK + float(np.finfo(x.dtype).eps)
+    slack = SURFACE_SLACK + float(np.finfo(x.dtype).eps)
     return bool(number <= bound + slack * (abs(bound) if size is None else size))
 
 

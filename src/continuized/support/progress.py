@@ -150,9 +150,9 @@ def _plain(title: str, total: int | None, unit: str) -> Iterator[Bar]:
 
 
 @contextmanager
-def announce_compilation(seconds: int, show: bool) -> Iterator[None]:
-    """Let a line on standard error say so where Numba compiles in the block, for about so long."""
-    line = f"compiling, for about {seconds} s; from then on it is read from the disk"
+def announce_compilation(show: bool) -> Iterator[None]:
+    """Let a line on standard error say so where Numba compiles in the block, for some seconds."""
+    line = "compiling, for about 5 s; from then on it is read from the disk"
     token = _TO_BE_TOLD.set(line if check.flag(show, "progress") else "")
     try:
         yield

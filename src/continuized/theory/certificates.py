@@ -46,10 +46,10 @@ from continuized.theory.checks import (
     squared_distance,
     start_of,
 )
-from continuized.theory.ito import parameters_at
+from continuized.theory.moments.pair import rates_of
 from continuized.theory.proofs import PAIRS, ConstantParameters, Form, Pair, dissipation, unbalanced
 
-LONGEST = 40  # characters of a decimal in a lemma
+LONGEST_DECIMAL = 40  # characters, in a lemma
 
 
 def constant_parameters(method: Any) -> ConstantParameters:
@@ -75,7 +75,7 @@ def constant_parameters(method: Any) -> ConstantParameters:
     if isinstance(method, Continuized | SharpContinuized) or (
         isinstance(method, CustomContinuized) and method.is_constant
     ):
-        method = parameters_at(method, 0.0)
+        method = tuple(float(rate(0.0)) for rate in rates_of(method))
     if not isinstance(method, Sequence | np.ndarray) or isinstance(method, str | bytes):
         check_any_method(method)
         raise ValueError(
@@ -249,7 +249,7 @@ class Certificate:
         True
         """
         if not self.proved or self.constant is None:
-            raise ValueError("this certificate proves nothing, and bounds nothing")
+            raise ValueError("it proves nothing, and bounds nothing: ask certify for a proof")
         check_constants_hold(Continuized(float(self.L), float(self.mu)), problem)
         x = start_of(problem, x0)
         P_xx, P_xz, P_zz = map(float, self.P)
@@ -259,7 +259,7 @@ class Certificate:
     def latex(self) -> str:
         """Return the certificate as a lemma with its proof, in LaTeX; ValueError unless proved."""
         if not self.proved or self.constant is None or self.pivots is None:
-            raise ValueError("this certificate proves nothing, and makes no lemma")
+            raise ValueError("it proves nothing, and makes no lemma: ask certify for a proof")
         eta, eta_prime, gamma, gamma_prime = map(_latex, self.parameters)
         P_xx, P_xz, P_zz = map(_latex, self.P)
         names = {"*": r"\star", "x": "x", "x+": "x^+"}
@@ -333,7 +333,7 @@ def _latex(value: Fraction) -> str:
             rest, power = rest // prime, power + 1
         places = max(places, power)
     digits = str(abs(value.numerator) * 10**places // value.denominator)
-    if rest != 1 or max(len(digits), places) > LONGEST:
+    if rest != 1 or max(len(digits), places) > LONGEST_DECIMAL:
         return rf"\tfrac{{{value.numerator}}}{{{value.denominator}}}"
     sign = "-" if value < 0 else ""
     if places == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,9 @@ from continuized.process.mirror import MirrorComposite
 from continuized.solver.constant_checks import seen_L
 from continuized.support import validation as check
 from continuized.theory.composite import CompositeProblem, as_composite_problem
+
+if TYPE_CHECKING:
+    from continuized.solver.result import Path
 
 ROUNDING = 1e-12  # relative; L of a regression comes from a numerical eigenvalue
 NETWORK_NAMES = {Gossip: "gossip", A2CiD2: "A²CiD²", Dual: "the dual method", DADAO: "DADAO"}
@@ -173,6 +176,17 @@ def check_constants_hold(method: Any, problem: Problem) -> None:
             f"the theorem needs mu of the method to be at most that of the function, got "
             f"{method.mu:.6g} > {mu:.6g}"
         )
+
+
+def check_path(r: Any) -> Path:
+    """Return the recorded path of a result of `minimize`; raise where there is none."""
+    from continuized.solver.result import Result
+
+    check.instance(r, "r", Result, 'a result of minimize(..., record="path")')
+    path: Path | None = r.get("path")
+    if path is None:
+        raise ValueError('the path was not recorded; call minimize with record="path"')
+    return path
 
 
 def check_fits(problem: Problem, x: Array) -> None:

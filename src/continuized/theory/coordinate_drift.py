@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike
 
 from continuized.marked.coordinate import CoordinateDescent, CoordinateStepper
 from continuized.problems.base import Array, Problem
-from continuized.process import parameters
 from continuized.process.methods import Continuized
 from continuized.process.prox import Separable
 from continuized.support import validation as check
 from continuized.theory.bounds.marked import minimise_penalised
 from continuized.theory.bounds.paper import log_A, log_B
 from continuized.theory.checks import minimiser
+from continuized.theory.moments.pair import parameter_rows
 
 
 def prepare_drift(method: Any, p: Problem, x: Array) -> tuple[CoordinateStepper, Continuized]:
@@ -37,16 +37,19 @@ def prepare_drift(method: Any, p: Problem, x: Array) -> tuple[CoordinateStepper,
 
 
 def coordinate_drift(
-    method: CoordinateDescent, p: Problem, t: Array, x: Array, z: Array, x_star: ArrayLike | None
-) -> Array:
-    """Compute the exact generator of V at states (t, x, z), a row each; see `lyapunov.drift`."""
-    stepper, process = prepare_drift(method, p, x[0])
+    method: CoordinateDescent, stepper: CoordinateStepper, p: Problem, t: Array, x: Array, z: Array,
+    x_star: ArrayLike | None,
+) -> Array:  # fmt: skip
+    """Compute the exact generator of V at states (t, x, z), a row each; see `lyapunov.drift`.
+
+    stepper: of `prepare_drift`.
+    """
+    process = stepper.process
+    assert isinstance(process, Continuized)
     shape, n, penalty = x.shape[1:], len(x), stepper.penalty
     star = _find_star(method, p, x[0], x_star)
     x, z = x.reshape(n, -1), z.reshape(n, -1)
-    c = process.parameters
-    scalars = (parameters.eta, parameters.eta_prime, parameters.gamma_prime)
-    eta, eta_prime, gamma_prime = (np.array([s(v, *c) for v in t.tolist()]) for s in scalars)
+    eta, eta_prime, _, gamma_prime = parameter_rows(process, t).T
     A, B = np.exp(log_A(process, t)), np.exp(log_B(process, t))
     l2 = np.zeros(x.shape[1]) if penalty is None else penalty.l2
 

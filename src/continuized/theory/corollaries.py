@@ -18,8 +18,8 @@ from continuized.support import validation as check
 from continuized.theory.bounds import log_bound
 from continuized.theory.checks import check_continuized, check_counts
 
-LARGE = 1e10  # times beyond which SciPy's quantile of Poisson(t) may be NaN
-EXACT = 2**53  # the integers up to here are floats
+LATEST_OF_SCIPY = 1e10  # beyond, SciPy's quantile of Poisson(t) may be NaN
+MOST_COUNTED = 2**53  # the integers up to here are floats
 
 
 def _pair(values: Array, name: str, q: ArrayLike) -> tuple[Array, Array]:
@@ -66,8 +66,9 @@ def event_count_quantile(t: ArrayLike, q: ArrayLike) -> Array:
     times, levels = _pair(check.times(t, "t"), "t", q)
     z = ndtri(levels)
     far = np.maximum(times + np.sqrt(times) * z + (z * z - 4.0) / 6.0, 0.0)
-    counts = np.where(times > LARGE, np.ceil(far), poisson.ppf(levels, np.minimum(times, LARGE)))
-    found: Array = counts.astype(np.int64) if np.all(counts <= EXACT) else counts
+    near = poisson.ppf(levels, np.minimum(times, LATEST_OF_SCIPY))
+    counts = np.where(times > LATEST_OF_SCIPY, np.ceil(far), near)
+    found: Array = counts.astype(np.int64) if np.all(counts <= MOST_COUNTED) else counts
     return found[()]
 
 
@@ -148,7 +149,7 @@ def events_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: floa
     check_continuized(method, "events_to")
     check.real(delta, "delta", above=0.0, below=1.0, noun="a probability")
     t = time_to(method, p, x0, eps, 0.5 * delta)
-    if t > 0.5 * EXACT:
+    if t > 0.5 * MOST_COUNTED:
         raise ValueError(
             f"eps = {check.short_repr(eps)} takes about {t:.2g} gradients, more than can be "
             "counted; give a larger eps, or ask time_to"

@@ -27,7 +27,7 @@ from continuized.network.graphs.spectrum import laplacian
 from continuized.problems.base import Array
 from continuized.support import validation as check
 from continuized.support.files import check_memory
-from continuized.support.progress import Bar, bar, silent
+from continuized.support.progress import Bar, bar
 from continuized.support.threads import interruptible
 from continuized.theory.bounds.network import check_graph
 
@@ -35,8 +35,8 @@ Response = Callable[[float], Array]
 
 TOL = 1e-5
 LEAST_TOL = 1e-10  # rounding lets nothing less be certified
-ROUNDS = 20
-LARGEST = 3000  # nodes
+MOST_ROUNDS = 20
+MOST_NODES = 3000  # nodes
 
 
 def gossip_rate(
@@ -57,8 +57,8 @@ def gossip_rate(
     """
     g, method = check_graph(graph), Gossip() if method is None else as_gossip(method)
     tol = check.real(tol, "tol", minimum=LEAST_TOL, below=1.0)
-    if g.nodes > LARGEST:
-        raise ValueError(f"the exact rate is for at most {LARGEST} nodes, not {g.nodes}")
+    if g.nodes > MOST_NODES:
+        raise ValueError(f"the exact rate is for at most {MOST_NODES} nodes, not {g.nodes}")
     check_memory(80.0 * g.nodes**2, "the second moments", "a smaller graph")
     constants = method.constants(g)
     with bar("gossip rate", None, progress, unit="product") as show:
@@ -79,9 +79,7 @@ class _Spread:
     eigenvalues.
     """
 
-    def __init__(
-        self, graph: Graph, V: Array, response: Response, top: float, show: Bar = silent
-    ) -> None:
+    def __init__(self, graph: Graph, V: Array, response: Response, top: float, show: Bar) -> None:
         self.graph, self.V, self.response, self.top = graph, V, response, top
         self.show, self.applied = show, 0
         self.root_P = np.sqrt(graph.P)
@@ -137,7 +135,7 @@ def _find_crossing(spread: _Spread, tol: float) -> float:
     """Find the s above D's eigenvalues where rho(s) = 1."""
     y = spread.root_P
     found = spread.rayleigh(y)
-    for _ in range(ROUNDS):
+    for _ in range(MOST_ROUNDS):
         y = spread.perron(found, y)
         found = spread.rayleigh(y)
         if _is_certified(spread, y, found, tol):

@@ -23,31 +23,24 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array, Problem, check_problem
 from continuized.process import parameters as scalars
 from continuized.process.flow import mix
-from continuized.process.methods import (
-    Continuized,
-    CustomContinuized,
-    Method,
-    SharpContinuized,
-    jump,
-)
+from continuized.process.methods import Method, jump
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_line, shown
 from continuized.theory.bounds.paper import log_A, log_B
-from continuized.theory.checks import check_any_method, check_fits, minimiser, minimum, name_of
-from continuized.theory.lyapunov import state_rows
-from continuized.theory.moments.pair import rates_of
+from continuized.theory.checks import check_continuized, check_fits, check_path, minimiser, minimum
+from continuized.theory.lyapunov import dot_rows, state_rows
+from continuized.theory.moments.pair import parameter_rows, rates_of
 
 if TYPE_CHECKING:
     from continuized.solver.result import Path, Result
 
 TOLERANCE = 1e-10  # of the integral over a gap, relative to phi and to the integral of its parts
-DEEPEST = 24  # halvings of a gap
-MOST_ROWS = 4096  # states that phi is asked at, at once
-STATES = 4  # where the gradient of phi is tested
-SLACK = 1e-5  # relative, between a gradient and central differences
-CONTINUOUS = (Continuized, SharpContinuized, CustomContinuized)
+MOST_HALVINGS = 24  # of a gap
+MOST_STATES = 4096  # that phi is asked at, at once
+TESTED_STATES = 4  # where the gradient of phi is tested
+GRADIENT_SLACK = 1e-5  # relative, between a gradient and central differences
 EPS = float(np.finfo(np.float64).eps)
-JUMPS = 1e-6  # relative, between the jumps of a path and those of its problem
+JUMP_SLACK = 1e-6  # relative, between the jumps of a path and those of its problem
 
 # Gauss-Kronrod, 7 and 15 points on [-1, 1]: half of the nodes, with their weights.
 _NODES = (
@@ -139,9 +132,7 @@ def lyapunov_function(method: Method, problem: Problem) -> Observable:
     >>> bool(np.isclose(phi.value(0.0, r.path.x[0], r.path.z[0]), cz.theory.lyapunov(r, p).phi[0]))
     True
     """
-    if not isinstance(method, Continuized):
-        check_any_method(method)
-        raise ValueError(f"phi is known for Continuized only, got the method {name_of(method)}")
+    method = check_continuized(method, "phi")
     star, least = minimiser(check_problem(problem)).ravel(), minimum(problem)
 
     def rows(v: Array) -> Array:
@@ -171,35 +162,6 @@ def lyapunov_function(method: Method, problem: Problem) -> Observable:
         )
 
     return Observable(value, gradient, vectorized=True)
-
-
-class Parameters(NamedTuple):
-    """eta, eta', gamma and gamma' of a process at a time."""
-
-    eta: float
-    eta_prime: float
-    gamma: float
-    gamma_prime: float
-
-
-def parameters_at(method: Method, t: float) -> Parameters:
-    """Return the four parameters of a process at time t; ValueError for discrete methods."""
-    if not isinstance(method, CONTINUOUS):
-        check_any_method(method)
-        raise ValueError(
-            "Ito's formula is known for Continuized, SharpContinuized and CustomContinuized, got "
-            f"the method {name_of(method)}"
-        )
-    return Parameters(*(float(rate(t)) for rate in rates_of(method)))
-
-
-def parameter_rows(method: Method, times: Array) -> Array:
-    """Return the four parameters at many times, a row each."""
-    if getattr(method, "start", None) == math.inf or isinstance(method, SharpContinuized):
-        return np.tile(parameters_at(method, 0.0), (len(times), 1))
-    eta, eta_prime, gamma, gamma_prime = rates_of(method)
-    rows = [(eta(t), eta_prime(t), gamma(t), gamma_prime(t)) for t in times.tolist()]
-    return np.array(rows, dtype=np.float64).reshape(-1, 4)
 
 
 def generator(
@@ -298,16 +260,11 @@ def decompose(phi: Observable, r: Result, problem: Problem) -> Decomposition:
     >>> bool(decompose(mean, r, p).closure < 1e-9)
     True
     """
-    from continuized.solver.result import Result
-
     check.instance(phi, "phi", Observable, "a cz.theory.Observable(value, gradient)")
-    check.instance(r, "r", Result, 'a result of minimize(problem, ..., record="path")')
-    if r.path is None:
-        raise ValueError('the path was not recorded; call minimize with record="path"')
+    path, method = check_path(r), r.method
     if r.get("prox") is not None or r.get("mirror") is not None:
         raise ValueError("Ito's formula here is for gradient steps: run without prox= and mirror=")
-    path, method = r.path, r.method
-    parameters_at(method, 1.0)  # refuses other methods
+    rates_of(method)  # refuses other methods
     check_fits(problem, path.x)
     x, z = (v.astype(np.float64, copy=False) for v in (path.x, path.z))
     before = _states_before(method, path, x, z)
@@ -344,8 +301,8 @@ def integrate_gaps(
     totals = np.zeros((3, len(t0)))
     # Panels to do: the gap, its two ends as parts of the gap, and how often it was halved.
     gap, low, high = np.arange(len(t0)), np.zeros(len(t0)), np.ones(len(t0))
-    size = MOST_ROWS // len(NODES)
-    for depth in range(DEEPEST + 1):
+    size = MOST_STATES // len(NODES)
+    for depth in range(MOST_HALVINGS + 1):
         halves: list[tuple[Array, Array, Array]] = []
         for first in range(0, len(gap), size):
             panel = slice(first, first + size)
@@ -353,7 +310,7 @@ def integrate_gaps(
             found, error, allowed = _panel_sums(
                 phi, method, problem, t0[g], dt[g], x[g], z[g], a, b
             )
-            done = ~(error > allowed) | (depth == DEEPEST)
+            done = ~(error > allowed) | (depth == MOST_HALVINGS)
             for total, part in zip(totals, (*found, error), strict=True):
                 np.add.at(total, g[done], part[done])
             middle = 0.5 * (a + b)
@@ -388,8 +345,8 @@ def _panel_sums(
     first = (t[:: len(NODES)], at_x[:: len(NODES)], at_z[:: len(NODES)])
     scale = np.abs(phi.values(*first)) + (width * (np.abs(parts) @ WEIGHTS)).sum(axis=0)
     # x and z are rounded, which no halving mends: phi may be nothing else near the minimiser.
-    of_x, of_z = (_dot(v, v) for v in first[1:])
-    in_x, in_z = (_dot(slope, slope) for slope in phi.gradients(*first)[1:])
+    of_x, of_z = (dot_rows(v, v) for v in first[1:])
+    in_x, in_z = (dot_rows(slope, slope) for slope in phi.gradients(*first)[1:])
     allowed = TOLERANCE * scale + 64.0 * EPS * np.sqrt(of_x * in_x + of_z * in_z)
     return fine, np.abs(fine - coarse).sum(axis=0), allowed
 
@@ -402,7 +359,7 @@ def _both_parts(
     eta, eta_prime, gamma, gamma_prime = (parameter.reshape(column) for parameter in four.T)
     in_t, in_x, in_z = phi.gradients(t, x, z)
     # eta may be huge where x and z have met: first their difference, which is 0 there.
-    flow = in_t + _dot(in_x, eta * (z - x)) + _dot(in_z, eta_prime * (x - z))
+    flow = in_t + dot_rows(in_x, eta * (z - x)) + dot_rows(in_z, eta_prime * (x - z))
     g = problem.grads(x).reshape(x.shape)
     after = jump(x, z, g, gamma, gamma_prime)
     return flow, phi.values(t, *after) - phi.values(t, x, z)
@@ -412,7 +369,7 @@ def check_gradient_of(phi: Observable, t: Array, x: Array, z: Array) -> None:
     """Refuse a phi whose gradient contradicts central differences, at a few of these states."""
     rng = np.random.default_rng(0)
     later = np.flatnonzero(t > 0.0)
-    for i in sorted({int(k) for k in later[:: max(len(later) // STATES, 1)]}):
+    for i in sorted({int(k) for k in later[:: max(len(later) // TESTED_STATES, 1)]}):
         one = slice(i, i + 1)
         point = [t[one], x[one], z[one]]
         slopes = phi.gradients(*point)
@@ -432,7 +389,7 @@ def check_gradient_of(phi: Observable, t: Array, x: Array, z: Array) -> None:
             measured = (ends[0] - ends[1]) / (2.0 * step)
             given = float(np.sum(slopes[which] * direction))
             size = max(abs(measured), abs(given))
-            if not abs(measured - given) <= SLACK * size + rounding:
+            if not abs(measured - given) <= GRADIENT_SLACK * size + rounding:
                 raise ValueError(
                     f"the gradient of phi contradicts finite differences at t = {t[i]:.6g}: along "
                     f"{name} it gives {given:.6g}, differences give {measured:.6g}, off by "
@@ -511,7 +468,7 @@ def _check_jumps(
     method: Method, problem: Problem, path: Path, x: Array, z: Array, x_after: Array, z_after: Array
 ) -> None:
     """Refuse a path whose jumps are not gradient steps on this problem, such as one with noise."""
-    if math.isinf(parameters_at(method, 0.0).eta) and np.any(x_after[0] != z_after[0]):
+    if math.isinf(rates_of(method).eta(0.0)) and np.any(x_after[0] != z_after[0]):
         raise ValueError("eta is infinite at 0, where x jumps onto z: start with z_0 = x_0")
     four = parameter_rows(method, path.t[1:])
     column = (-1, *[1] * (x.ndim - 1))
@@ -520,7 +477,7 @@ def _check_jumps(
     for got, want in zip((x_after[1:], z_after[1:]), expected, strict=True):
         size = np.abs(want).max(axis=tuple(range(1, x.ndim)), initial=0.0)
         off = np.abs(got - want).max(axis=tuple(range(1, x.ndim)), initial=0.0)
-        slack = max(JUMPS, 1e3 * float(np.finfo(path.x.dtype).eps))
+        slack = max(JUMP_SLACK, 1e3 * float(np.finfo(path.x.dtype).eps))
         wrong = np.flatnonzero(
             ~(off <= slack * np.maximum(size, np.abs(x).max(initial=0.0) * 1e-3))
         )
@@ -552,7 +509,3 @@ def _numbers(given: Any, name: str, shape: tuple[int, ...]) -> Array:
                 f"{name} must give an array of shape {shape} here, got {found.shape}"
             ) from error
     return found
-
-
-def _dot(u: Array, v: Array) -> Array:
-    return (u * v).reshape(len(u), -1).sum(axis=1)  # type: ignore[no-any-return]

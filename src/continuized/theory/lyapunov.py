@@ -27,17 +27,18 @@ from continuized.process.noise import Oracle
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_line, shown
 from continuized.theory.bounds.paper import log_A, log_B
-from continuized.theory.checks import check_continuized, check_fits, minimiser, minimum
+from continuized.theory.checks import check_continuized, check_fits, check_path, minimiser, minimum
 from continuized.theory.composite import CompositeProblem, as_composite_problem
+from continuized.theory.moments.pair import parameter_rows
 
 if TYPE_CHECKING:
     from continuized.solver.result import Path, Result
 
-NODES = 12  # Gauss-Legendre points to a panel
+POINTS = 12  # of Gauss and Legendre, to a panel
 TOLERANCE = 1e-9  # of the quadrature, relative to phi
-REFINEMENTS = 3
-LARGEST = 1e150  # of a state, whose squares are added up
-TAIL = 45.0  # e^-45 is below rounding
+MOST_HALVINGS = 3
+LARGEST_ENTRY = 1e150  # of a state, whose squares are added up
+LONGEST_GAP = 45.0  # e^-45 is below rounding
 LARGEST_LOG = 700.0  # e^710 overflows
 
 
@@ -76,20 +77,17 @@ class Lyapunov:
     def __init__(self, r: Result, p: Problem, x_star: ArrayLike | None = None) -> None:
         from continuized.solver.result import Result
 
-        what = 'a result of minimize(p, ..., record="path")'
-        check.instance(r, "r", Result, what)
-        if r.path is None:
-            raise ValueError('the path was not recorded; call minimize with record="path"')
+        recorded = check_path(r)
         self.method = check_continuized(r.method, "lyapunov")
-        check_fits(p, r.path.x)
+        check_fits(p, recorded.x)
         prox, mirror = r.get("prox"), r.get("mirror")
         is_composite = prox is not None or mirror is not None
         if x_star is not None and not is_composite:
             raise ValueError("x_star= is for runs with prox= or mirror=; set p.x_star, or drop it")
-        self.problem, self.t = p, r.path.t
-        x, z = (path.astype(np.float64, copy=False) for path in (r.path.x, r.path.z))
+        self.problem, self.t = p, recorded.t
+        x, z = (v.astype(np.float64, copy=False) for v in (recorded.x, recorded.z))
         self._shape = x.shape[1:]
-        path = r.path._replace(x=x.reshape(len(x), -1), z=z.reshape(len(z), -1))
+        path = recorded._replace(x=x.reshape(len(x), -1), z=z.reshape(len(z), -1))
         if is_composite:
             if r.skipped:
                 raise ValueError("the path has events without a jump; use nonfinite='stop'")
@@ -207,15 +205,13 @@ def drift(
     if is_composite:
         p = as_composite_problem(p, x[0], prox, mirror, x_star)
     _check_eta(method, t)
-    rate = np.array([parameters.eta(s, *method.parameters) for s in t.tolist()])
-    rate_prime = np.array([parameters.eta_prime(s, *method.parameters) for s in t.tolist()])
-    gamma_prime = np.array([parameters.gamma_prime(s, *method.parameters) for s in t.tolist()])
+    rate, rate_prime, _, gamma_prime = parameter_rows(method, t).T
     gamma = parameters.gamma(method.L)
     A, B = np.exp(log_A(method, t)), np.exp(log_B(method, t))
     g, w = p.grads(x), z - minimiser(p).reshape(x.shape[1:])
     f, w2 = _excess_and_distance(p, x, z, 0.0)
-    flow = rate * A * (method.tau * f + _dot(g, z - x)) + rate_prime * B * (
-        w2 + 2.0 * _dot(w, x - z)
+    flow = rate * A * (method.tau * f + dot_rows(g, z - x)) + rate_prime * B * (
+        w2 + 2.0 * dot_rows(w, x - z)
     )
     f1, w1 = _excess_and_distance(p, *_jump_rows(p, x, z, g, gamma, gamma_prime))
     value = flow + A * (f1 - f) + B * (w1 - w2)
@@ -261,10 +257,10 @@ def _marked_drift(
     from continuized.theory.coordinate_drift import coordinate_drift, prepare_drift
 
     times, x, z, single = state_rows(p, t, x, z)
-    _, process = prepare_drift(method, p, x[0])
+    stepper, process = prepare_drift(method, p, x[0])
     _check_times(process, times)
     _check_eta(process, times)
-    found = coordinate_drift(method, p, times, x, z, x_star)
+    found = coordinate_drift(method, stepper, p, times, x, z, x_star)
     return np.asarray(found)[0 if single else slice(None)]
 
 
@@ -337,7 +333,7 @@ def _gap_at(
     phi = np.exp(_log_phi(method, p, np.full(len(x), t), x, z) - unit)
     edges = _panels(method, t)
     last = _expected_phi(method, p, t, x, z, edges, unit)
-    for _ in range(REFINEMENTS):
+    for _ in range(MOST_HALVINGS):
         edges = np.sort(np.concatenate([edges, 0.5 * (edges[1:] + edges[:-1])]))
         now = _expected_phi(method, p, t, x, z, edges, unit)
         error, last = np.abs(now - last), now
@@ -351,7 +347,7 @@ def _panels(method: Continuized, t: float) -> Array:
     """Return edges 0 < e < 2e < 4e < ... : the flow changes on the scale of t + start and of 1."""
     L, mu, start, _ = method.parameters
     q = 2.0 * parameters.omega(L, mu)
-    last = TAIL / max(1.0 - q, 1e-3)
+    last = LONGEST_GAP / max(1.0 - q, 1e-3)
     first = min(1.0, t + start) if t + start > 0.0 else 1.0
     n = math.ceil(math.log2(last / first))
     return np.concatenate([[0.0], last * 2.0 ** np.arange(-n, 1.0)])
@@ -362,19 +358,19 @@ def _expected_phi(
 ) -> Array:
     """Compute int e^{-d} phi(after an event at t + d) dd, over e^unit; a panel of gaps d at a
     time."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    nodes, weights = np.polynomial.legendre.leggauss(POINTS)
     total = np.zeros(len(x))
     for left, right in pairwise(edges.tolist()):
         gaps = left + 0.5 * (right - left) * (1.0 + nodes)
         steps = [method.coefficients(1, t, t + d, d, 0.0)[:4] for d in gaps.tolist()]
-        a, b, gamma, gamma_prime = np.array(steps).reshape(NODES, 4, *[1] * x.ndim).swapaxes(0, 1)
+        a, b, gamma, gamma_prime = np.array(steps).reshape(POINTS, 4, *[1] * x.ndim).swapaxes(0, 1)
         y, w = mix(x[np.newaxis], z[np.newaxis], a, b)
         rows = (-1, *x.shape[1:])
         y, w = y.reshape(rows), w.reshape(rows)
-        psi, zeta = _psi_rows(p, x, z, a.reshape(NODES, 1), b.reshape(NODES, 1))
+        psi, zeta = _psi_rows(p, x, z, a.reshape(POINTS, 1), b.reshape(POINTS, 1))
         each, each_prime = (np.repeat(step.ravel(), len(x)) for step in (gamma, gamma_prime))
         after = _jump_rows(p, y, w, p.grads(y), each, each_prime, psi, zeta)
-        f, w2 = (v.reshape(NODES, -1) for v in _excess_and_distance(p, *after))
+        f, w2 = (v.reshape(POINTS, -1) for v in _excess_and_distance(p, *after))
         log_share = np.log(0.5 * (right - left) * weights) - gaps - unit
         A, B = (np.exp(log_share + log(method, t + gaps)) for log in (log_A, log_B))
         total += A @ f + B @ w2
@@ -437,8 +433,10 @@ def state_rows(
     if x.shape != z.shape:
         raise ValueError(f"x and z must have one shape, got {x.shape} and {z.shape}")
     largest = float(np.max(np.abs([x, z]), initial=0.0))
-    if largest > LARGEST:
-        raise ValueError(f"x and z must be at most {LARGEST:g}, or squares overflow: got {largest}")
+    if largest > LARGEST_ENTRY:
+        raise ValueError(
+            f"x and z must be at most {LARGEST_ENTRY:g}, or squares overflow: got {largest}"
+        )
     single = times.ndim == 0
     if single:
         times, x, z = times[np.newaxis], x[np.newaxis], z[np.newaxis]
@@ -459,8 +457,9 @@ def _excess_and_distance(p: Problem, x: Array, z: Array, psi: Any = None) -> tup
         values = p.values(x) if psi is None else p.smooth.values(x) + psi
         return values - minimum(p), p.distances(z)
     w = z - minimiser(p).reshape(x.shape[1:])
-    return np.maximum(p.values(x) - minimum(p), 0.0), _dot(w, w)
+    return np.maximum(p.values(x) - minimum(p), 0.0), dot_rows(w, w)
 
 
-def _dot(u: Array, v: Array) -> Array:
+def dot_rows(u: Array, v: Array) -> Array:
+    """Return the product <u_i, v_i> of each row."""
     return (u * v).reshape(len(u), -1).sum(axis=1)  # type: ignore[no-any-return]

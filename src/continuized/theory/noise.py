@@ -20,7 +20,7 @@ from continuized.support.display import show_lines
 from continuized.theory.checks import excess, known_L, squared_distance, start_of
 from continuized.theory.quadratic_rate import moment_matrices, settled_parameters
 
-LATEST = 1e100  # horizons beyond overflow, or leave nothing of a rate
+LATEST_HORIZON = 1e100  # horizons beyond overflow, or leave nothing of a rate
 
 
 def noise_tuned_L(p: Problem, x0: ArrayLike, sigma2: float, horizon: float) -> float:
@@ -54,7 +54,7 @@ def noise_tuned_L(p: Problem, x0: ArrayLike, sigma2: float, horizon: float) -> f
     True
     """
     sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
-    t = check.real(horizon, "horizon", above=0.0, maximum=LATEST)
+    t = check.real(horizon, "horizon", above=0.0, maximum=LATEST_HORIZON)
     L, mu = known_L(p), float(p.mu or 0.0)
     x = start_of(p, x0)
     R2 = squared_distance(p, x)

@@ -33,8 +33,8 @@ from continuized.theory.moments.pair import Rates, rates_of
 
 RTOL, ATOL = 1e-11, 1e-13
 
-FIRST = 1e-4  # in units of 1/sqrt(L): where the series about s = 0 hands over
-EARLIEST, LATEST = 1e-9, 1e300  # phases: before, nothing has moved; after, they overflow
+SERIES_END = 1e-4  # in units of 1/sqrt(L): where the series about s = 0 hands over
+LEAST_PHASE, LARGEST_PHASE = 1e-9, 1e300  # below, nothing has moved; above, it overflows
 FIRST_EVENT = 1e-9  # x = z = x_0 up to the first event, so that an infinite eta(0) does no harm
 
 
@@ -67,9 +67,8 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike, *, progress: bool
     z = x_0 - s^2/4 grad f(x_0) + O(s^4).  On a Quadratic x is known, at any s (`oscillate`).
 
     p: a Problem, with L known where mu = 0.  x0: the start.  progress: show a bar on standard
-    error.  Raises ValueError where times are
-    negative, not in order, or so late that the integration would not end, ArithmeticError where it
-    fails.
+    error.  Raises ValueError where times are negative, not in order, or so late that the
+    integration would not end, ArithmeticError where it fails.
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0], [0.0], mu=0.0)
@@ -86,7 +85,7 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike, *, progress: bool
         star = p.x_star.reshape(start.shape)
         waves = oscillate(p.eigenvalues, p.mu, times).reshape(len(times), *start.shape)
         return np.asarray(star + waves * (start - star))
-    first = FIRST / math.sqrt(known_L(p) or 1.0) if root == 0.0 else 0.0  # L = 0: any will do
+    first = SERIES_END / math.sqrt(known_L(p) or 1.0) if root == 0.0 else 0.0  # L = 0: any will do
     rest, places = np.unique(times[times > first], return_inverse=True)
 
     def gradient(x: Array) -> Array:
@@ -141,11 +140,11 @@ def oscillate(lam: Array, mu: float, s: Array) -> Array:
 
     with np.errstate(over="ignore"):
         roots = np.sqrt(mu), np.sqrt(lam - mu)
-        c, phase = (np.minimum(s[:, None] * root, LATEST) for root in roots)
+        c, phase = (np.minimum(s[:, None] * root, LARGEST_PHASE) for root in roots)
     if mu > 0.0:
         return np.asarray(np.exp(-c) * (np.cos(phase) + c * np.sinc(phase / np.pi)))
-    v = np.maximum(phase, EARLIEST)
-    return np.where(phase > EARLIEST, 2.0 * j1(v) / v, 1.0)
+    v = np.maximum(phase, LEAST_PHASE)
+    return np.where(phase > LEAST_PHASE, 2.0 * j1(v) / v, 1.0)
 
 
 def scaling_distance(

@@ -354,8 +354,9 @@ def test_everything_has_a_name_and_fits_a_phone(visit: Any, tab: str) -> None:
 
 
 def test_addresses_that_make_no_sense_are_passed_over(visit: Any) -> None:
-    odd = ["f=nothing&kappa=-3&nodes=1e9", "tab=5&seed=x&t=-4", "L=0&mu=7&start=nan", "runs=1e9"]
-    for address, tab in itertools.product(odd, ("plane", "many")):
+    odd = ["f=nothing&kappa=-3&nodes=1e9", "tab=5&seed=x&t=-4", "L=0&mu=7&start=nan", "runs=1e9",
+           "f=toString&toString=1", "graph=nothing", "many_method=nothing&t=1e9"]  # fmt: skip
+    for address, tab in itertools.product(odd, ("plane", "many", "network")):
         visit(f"{address}&tab={tab}")
 
 

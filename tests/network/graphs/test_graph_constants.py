@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from continuized.network import Gossip, Graph, NoGainWarning
+from continuized.network import Gossip, Graph, NoGainWarning, simulate
 from continuized.network.graphs import local_resistance, optimal_rates, spectrum
 from continuized.process.methods import Continuized
 
@@ -139,6 +139,9 @@ def test_a_warning_where_acceleration_gains_nothing():
         Gossip(accelerated=False).constants(Graph.of(spec))
     for spec in ("path:3", "star:5", "cycle:4"):
         Gossip().constants(Graph.of(spec))
+    with pytest.warns(NoGainWarning) as seen:
+        simulate("complete:5", np.arange(5.0), rng=0)
+    assert seen[0].filename == __file__
 
 
 def test_all_resistances_are_for_small_graphs():

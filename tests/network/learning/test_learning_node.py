@@ -31,7 +31,7 @@ def make_clockwork(
 def test_the_moves_are_those_of_gossip_in_other_coordinates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(model_module, "BLOCK", 3)  # so that five entries are two blocks
+    monkeypatch.setattr(model_module, "BLOCK_NUMBERS", 3)  # so that five entries are two blocks
     random = np.random.default_rng(0)
     start, other = random.standard_normal((2, 5))
     constants = Constants(0.3, 0.5, 2.0)

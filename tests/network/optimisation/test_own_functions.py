@@ -80,7 +80,7 @@ def test_any_problem_and_a_mixture_of_them() -> None:
 def test_large_sparse_regressions_stay_sparse_for_gradients(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(functions, "LARGE", 100)
+    monkeypatch.setattr(functions, "DENSE_UP_TO", 100)
     rows = sparse.random_array((40, 12), density=0.05, rng=np.random.default_rng(0), format="csr")
     parts = [LeastSquares(rows[10 * i : 10 * i + 10], Y[:10], l2=0.5) for i in range(4)]
     assert isinstance(as_objective(parts, sparse=True), Functions)

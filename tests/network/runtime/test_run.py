@@ -155,7 +155,7 @@ def test_a_node_that_is_to_come_back_before_its_end_is_heard_of_comes_back() -> 
 
 
 def test_a_process_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "SILENT", 3.0)
+    monkeypatch.setattr(supervisor, "SILENT_AFTER", 3.0)
     graph = Graph.of("complete:3")
     constants = Gossip().constants(Graph.of(OCTAHEDRON))._asdict()
     names = ["continuized.network.protocol.node_model:GossipModel"] * 2 + [

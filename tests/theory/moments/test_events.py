@@ -94,7 +94,7 @@ def test_event_grid_is_converged(monkeypatch):
     p, counts = cz.problems.Quadratic([0.01, 0.6, 1.7], mu=0.0), [1, 5, 30]
     cases = [cz.Continuized(L), cz.Continuized(L, 0.01, 0.0), cz.Continuized(L, 0.0, 1e-3)]
     coarse = [moments(p, m, np.ones(3), k=counts, sigma2=V) for m in cases]
-    monkeypatch.setattr(event_moments, "PANEL", 0.9)
+    monkeypatch.setattr(event_moments, "LONGEST_PANEL", 0.9)
     monkeypatch.setattr(event_moments, "DEGREE", 26)
     for m, before in zip(cases, coarse, strict=True):
         after = moments(p, m, np.ones(3), k=counts, sigma2=V)

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import BadInput, options, refuse, show, to_json, within
+from continuized.app.commands import options, refuse, show, to_json, within
 from continuized.app.report import Table
 from continuized.network.optimisation import METHODS
 from continuized.support import files
 
 if TYPE_CHECKING:
     from continuized.network import Decentralized, Graph, Objective, Racer
+    from continuized.network.optimisation.objective import NodeRegression
+    from continuized.problems.base import Array
 
-DEFAULT = "grid:5x5"
+DEFAULT_GRAPH = "grid:5x5"
 ROWS_A_NODE, COLUMNS = 40, 10  # of the data made up where none are given
 NO_THEOREM = ("a2cid2", "plain-sgd")
 SLOW_TOL = 1e-4  # to which methods race with a slow node
-SECONDS = 60.0
 KILLED_AFTER = 20.0  # units of t, for each node to be killed: real nodes take no theorem's time
 
 
@@ -31,12 +32,10 @@ KILLED_AFTER = 20.0  # units of t, for each node to be killed: real nodes take n
               show_default=True)  # fmt: skip
 @click.option("--l2", type=float,
               help="It adds l2/2 |w|^2 to the mean loss.  [default: 1/rows]")  # fmt: skip
-@options.graph_options(DEFAULT)
+@options.graph_options(DEFAULT_GRAPH)
 @click.option("--method", type=click.Choice([*METHODS, "all"]), default="dual", show_default=True)
-@click.option("--transport", type=click.Choice(["simulate", "local", "ray"]), default="simulate",
-              show_default=True, help="Simulated, or real nodes: processes, or Ray.")  # fmt: skip
-@click.option("--seconds", type=click.FloatRange(min=0.0, min_open=True),
-              help=f"The longest that real nodes run.  [default: {SECONDS:g}]")  # fmt: skip
+@options.transport
+@options.seconds
 @click.option("--tol", type=float, default=1e-8, show_default=True,
               help="End at this mean squared distance to x*, relative to |x*|^2.")  # fmt: skip
 @click.option("--events", type=click.IntRange(min=1), help="The most events of a run.")
@@ -67,20 +66,18 @@ def command(
     from continuized.network.simulation.log_file import log_simulation
 
     simulated = transport == "simulate"
-    if seconds is not None and simulated:
-        raise BadInput("--seconds is for real nodes: give --transport local or ray")
-    options.check_address(address, transport)
+    options.check_transport(transport, seconds, address)
     options.prepare_folder(out)
     given = {"message loss": message_loss, "duplication": duplication, "delay": delay,
              "skew": skew, "kill": float(kill)}  # fmt: skip
     given = {name: value for name, value in given.items() if value}
-    graph = options.make_graph(spec, nodes, DEFAULT)
+    graph = options.make_graph(spec, nodes, DEFAULT_GRAPH)
     rows = ROWS_A_NODE * graph.nodes
     X, y = _make_data(loss, rows, seed) if data is None else options.read_data(data)
-    problem, _ = options.make_problem(X, y, loss, l2, str(data))
+    problem = _make_problem(X, y, loss, l2, str(data))
     with refuse(ValueError, MemoryError):
         objective = split(problem, graph.nodes, seed)
-    limit = None if simulated else SECONDS if seconds is None else seconds
+    limit = None if simulated else options.SECONDS if seconds is None else seconds
     how = {"tol": tol, "events": events, "rng": seed, "transport": transport, "seconds": limit,
            "address": address, "log_file": None if simulated else log_file}  # fmt: skip
     runs = _make_runs(graph, objective, method, given, how)
@@ -111,6 +108,20 @@ def _make_data(loss: str, rows: int, seed: int) -> tuple[Any, Any]:
     X = rng.standard_normal((rows, COLUMNS)) * np.linspace(0.3, 1.0, COLUMNS)
     y = X @ rng.standard_normal(COLUMNS) + 0.3 * rng.standard_normal(rows)
     return X, (y if loss == "ridge" else np.sign(y))
+
+
+def _make_problem(X: Any, y: Array, loss: str, l2: float | None, name: str) -> NodeRegression:
+    """Make ridge or logistic regression; `name` is that of the data, for errors."""
+    import numpy as np
+
+    from continuized import problems
+
+    penalty = 1.0 / len(y) if l2 is None else l2
+    with refuse(ValueError):
+        if loss == "ridge":
+            return problems.LeastSquares(X, y, l2=penalty)
+        _, larger = options.find_two_labels(y, name, "; use --loss ridge for numbers")
+        return problems.LogisticRegression(X, np.where(y == larger, 1.0, -1.0), l2=penalty)
 
 
 def _make_runs(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from continuized.app.commands import TOO_SHORT, BadInput, options, refuse, show, to_csv, to_json
+from continuized.app.commands import TOO_SHORT, options, refuse, show, to_csv, to_json
 from continuized.app.report import Table
 from continuized.support import files
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from continuized.plot.networks import View
     from continuized.problems.base import Array
 
-DEFAULT = "grid:30x30"
-SECONDS = 60.0
+DEFAULT_GRAPH = "grid:30x30"
 EXACT_UP_TO = 1000  # nodes: the rate of the second moments
 VIEWS = 3  # of each run after its start, at times that are chosen when it is over
 # When values are kept for them, of the time that the theorem allows the quickest method.
@@ -43,7 +42,7 @@ class Setting(NamedTuple):
     tol: float
     seed: int
     faults: dict[str, Any]
-    seconds: float = SECONDS
+    seconds: float = options.SECONDS
     kill: int = 0
     method: str = "both"
     address: str | None = None
@@ -61,16 +60,14 @@ class MethodRun(NamedTuple):
 
 
 @click.command("gossip")
-@options.graph_options(DEFAULT)
+@options.graph_options(DEFAULT_GRAPH)
 @click.option("--method", type=click.Choice(["plain", "accelerated", "both"]), default="both",
               show_default=True)  # fmt: skip
-@click.option("--transport", type=click.Choice(["simulate", "local", "ray"]), default="simulate",
-              show_default=True, help="Simulated, or real nodes: processes, or Ray.")  # fmt: skip
+@options.transport
 @options.fault_options("--loss")
 @click.option("--tol", type=float, default=1e-8, show_default=True,
               help="End at this squared error, relative to the start.")  # fmt: skip
-@click.option("--seconds", type=click.FloatRange(min=0.0, min_open=True),
-              help=f"The longest that real nodes run.  [default: {SECONDS:g}]")  # fmt: skip
+@options.seconds
 @options.address
 @options.log_file
 @options.seed
@@ -92,17 +89,13 @@ def command(
     import numpy as np
 
     options.prepare_folder(out)
-    if seconds is not None and transport == "simulate":
-        raise BadInput(
-            "--seconds is for real nodes: leave it out, or give --transport local or ray"
-        )
-    options.check_address(address, transport)
+    options.check_transport(transport, seconds, address)
     faults = {"loss": message_loss, "duplication": duplication, "delay": delay, "skew": skew}
-    graph = options.make_graph(spec, nodes, DEFAULT)
+    graph = options.make_graph(spec, nodes, DEFAULT_GRAPH)
     start = np.zeros(graph.nodes)
     start[0] = 1.0
-    setting = Setting(graph, start, transport, tol, seed, faults, seconds or SECONDS, kill, method,
-                      address, log_file)  # fmt: skip
+    setting = Setting(graph, start, transport, tol, seed, faults,
+                      seconds or options.SECONDS, kill, method, address, log_file)  # fmt: skip
     with refuse(ValueError, TypeError):
         runs = _make_runs(setting, out is not None)
     written = [] if out is None else _write(out, setting, runs)
@@ -311,9 +304,10 @@ def _age(outcome: Outcome) -> str:
 def _sentences(setting: Setting, runs: Sequence[MethodRun]) -> list[str]:
     missed = [run.outcome.method for run in runs if not run.outcome.reached]
     said = [f"The {name} run did not reach {setting.tol:g}." for name in missed]
-    said += options.tell_dead(
-        setting.graph, [(run.outcome.method, run.outcome.deaths) for run in runs]
-    )
+    for outcome in (run.outcome for run in runs if setting.graph.labels is not None):
+        names = options.list_names(setting.graph, (node for _, node, _ in outcome.deaths))
+        if names:
+            said.append(f"In the {outcome.method} run died: {options.join_names(names)}.")
     if any(run.outcome.fell_back for run in runs):
         return [*said, "Answers were too old for acceleration: that run went on as plain gossip."]
     if len(runs) == 2 and "accelerated" not in missed:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from continuized.app.commands import BadInput, combine_options, refuse, within
+from continuized.network.workers.ray_options import TRANSPORTS
 from continuized.support import files
 
 if TYPE_CHECKING:
     from continuized.network import Graph
-    from continuized.problems import LeastSquares, LogisticRegression
     from continuized.problems.base import Array
     from continuized.problems.sources import Data
 
@@ -26,6 +26,7 @@ BY_NODES = {"path": "N", "cycle": "N", "grid": "RxC", "complete": "N", "star": "
 MOST_NODES = 2**31 - 1  # that can be numbered
 MOST_NAMED = 10  # nodes in a sentence
 SKEWED = 0.5  # what --skew alone means
+SECONDS = 60.0  # that real nodes run at most, where nothing is said
 KILLED_BY = 1 / 8  # of the time that the theorem allows a method: its share in which nodes die
 
 PATH = click.Path(path_type=Path)
@@ -33,6 +34,11 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 seed = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
                     help="The seed of all random numbers.")  # fmt: skip
+transport = click.option("--transport", type=click.Choice(["simulate", *TRANSPORTS]),
+                         default="simulate", show_default=True,
+                         help="Simulated, or real nodes: processes, or Ray.")  # fmt: skip
+seconds = click.option("--seconds", type=click.FloatRange(min=0.0, min_open=True), help="The "
+                       f"longest that real nodes run.  [default: {SECONDS:g}]")  # fmt: skip
 address = click.option("--address", help="Of a running Ray cluster, such as 10.0.0.5:6379, for "
                        "--transport ray.  [default: one of this machine, for the run]")  # fmt: skip
 log_file = click.option("--log", "log_file", type=FILE,
@@ -40,8 +46,12 @@ log_file = click.option("--log", "log_file", type=FILE,
                         "`decentralized` the summaries, without the exchanges.")  # fmt: skip
 
 
-def check_address(address: str | None, transport: str) -> None:
-    """Refuse an address without Ray."""
+def check_transport(transport: str, seconds: float | None, address: str | None) -> None:
+    """Refuse options that are for another transport."""
+    if seconds is not None and transport == "simulate":
+        raise BadInput(
+            "--seconds is for real nodes: leave it out, or give --transport local or ray"
+        )
     if address is not None and transport != "ray":
         raise BadInput("--address is for Ray: give --transport ray too")
 
@@ -81,16 +91,6 @@ def list_names(graph: Graph, nodes: Iterable[int]) -> list[Any]:
     """List what nodes are called; their numbers, where they have no names."""
     names = [graph.label_of(node) for node in nodes]
     return [name if isinstance(name, int | str) else str(name) for name in names]
-
-
-def tell_dead(graph: Graph, runs: Sequence[tuple[str, Sequence[Any]]]) -> list[str]:
-    """Say who died, where nodes have names: the method and the deaths of each run are given."""
-    said = []
-    for method, deaths in runs if graph.labels is not None else ():
-        names = list_names(graph, (death[1] for death in deaths))
-        if names:
-            said.append(f"In the {method} run died: {join_names(names)}.")
-    return said
 
 
 def join_names(names: Sequence[Any]) -> str:
@@ -203,26 +203,6 @@ def advise(name: str, advice: dict[str, str] | None = None) -> Iterator[None]:
         raise BadInput(f"{error.fact}; {remedy}" if remedy else error.fact) from error
     except MemoryError as error:
         raise BadInput(f"{name} does not fit into memory; keep fewer rows or columns") from error
-
-
-def make_problem(
-    X: Any, y: Array, loss: str, l2: float | None, name: str
-) -> tuple[LeastSquares | LogisticRegression, tuple[float, float] | None]:
-    """Make the problem ("ridge" or "logistic"; l2 is 1/rows by default) and find its two labels.
-
-    `name` is that of the data, for errors.
-    """
-    import numpy as np
-
-    from continuized import problems
-
-    penalty = 1.0 / len(y) if l2 is None else l2
-    with refuse(ValueError):
-        if loss == "ridge":
-            return problems.LeastSquares(X, y, l2=penalty), None
-        labels = find_two_labels(y, name, "; use --loss ridge for numbers")
-        signs = np.where(y == labels[1], 1.0, -1.0)
-        return problems.LogisticRegression(X, signs, l2=penalty), labels
 
 
 def find_two_labels(y: Array, name: str, advice: str = "") -> tuple[float, float]:

@@ -10,18 +10,27 @@ const DEFAULTS = {
   own_nodes: "", own_edges: "",
 };
 const state = { ...DEFAULTS };
+const LATEST = 4000; // where a path in the plane ends
 
 function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
   for (const [name, value] of given) {
-    if (!(name in DEFAULTS)) continue;
+    if (!Object.hasOwn(DEFAULTS, name)) continue;
     const isText = typeof DEFAULTS[name] === "string";
     const number = value === "inf" ? Infinity : Number(value);
     if (isText) state[name] = value;
     else if (value !== "" && !Number.isNaN(number)) state[name] = number;
   }
-  if (!(state.f in FUNCTIONS)) state.f = DEFAULTS.f;
-  if (!["plane", "many", "network"].includes(state.tab)) state.tab = DEFAULTS.tab;
+  const known = {
+    tab: ["plane", "many", "network"],
+    f: Object.keys(FUNCTIONS),
+    many_method: Object.values(METHODS).map((method) => method.name),
+    graph: [...Object.keys(GRAPHS), "own"],
+  };
+  for (const [name, values] of Object.entries(known)) {
+    if (!values.includes(state[name])) state[name] = DEFAULTS[name];
+  }
+  state.t = Math.min(LATEST, Math.max(0, state.t));
   state.kappa = Math.min(1e4, Math.max(1, state.kappa));
   state.nodes = Math.min(64, Math.max(3, Math.round(state.nodes)));
   state.runs = Math.min(500, Math.max(20, Math.round(state.runs)));

@@ -182,7 +182,7 @@ const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
 document.documentElement.dataset.theme = prefersDark.matches ? "dark" : "light";
 fill();
 readAddress();
-plane.t = Math.min(4000, Math.max(0, state.t));
+plane.t = state.t;
 listen();
 changed({ network: state.tab === "network" });
 window.explorer = {

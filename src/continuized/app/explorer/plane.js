@@ -275,7 +275,7 @@ function animatePlane(now) {
   plane.last = now;
   plane.frames += 1;
   goTo(plane.t + state.speed * seconds);
-  if (plane.t > 4000) playPlane(false);
+  if (plane.t > LATEST) playPlane(false);
   else requestAnimationFrame(animatePlane);
 }
 

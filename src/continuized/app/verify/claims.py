@@ -70,12 +70,16 @@ class Subject:
 
 
 class Effort(NamedTuple):
-    """How much work a check may do, and its share of the error budget."""
+    """How much work a check may do, and its share of the error budget.
+
+    times: as many samples as usual, in checks with a number of samples of their own.
+    """
 
     seed: int
     runs: int
     states: int
     alpha: float = 0.0
+    times: int = 1
 
 
 FULL = Effort(seed=0, runs=200_000, states=20_000)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from continuized import theory
-from continuized.app.verify.claims import FULL, Effort, Found, Subject, at_most
+from continuized.app.verify.claims import Effort, Found, Subject, at_most
 from continuized.app.verify.formulas import lyapunov_weights, process_parameters
 from continuized.app.verify.paper import STARTS, small_convex
 from continuized.problems import Quadratic, paper_strongly_convex
@@ -61,7 +61,7 @@ def martingale(subject: Subject, effort: Effort) -> Found:
     p = Quadratic([1.0, 0.3, 0.1], [1.0, -1.0, 0.5])
     rng = np.random.default_rng([effort.seed, 21])
     method = subject.continuized(p.L, p.mu)
-    runs = RUNS * max(effort.runs // FULL.runs, 1)  # four times as many where it is made again
+    runs = effort.times * RUNS
     phi, x, t, M = shear(), np.zeros((runs, p.dim)), np.zeros(runs), np.zeros(runs)
     z = x
     for _ in range(EVENTS):

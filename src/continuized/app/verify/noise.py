@@ -30,7 +30,7 @@ def minibatches(subject: Subject, effort: Effort) -> Found:
     x = np.linspace(-0.1, 0.2, p.dim)
     for batch in (1, 4):
         oracle = subject.minibatch(p, batch)
-        off = np.array([oracle.draw(x, rng) for _ in range(DRAWS)]) - p.grad(x)
+        off = np.array([oracle.draw(x, rng) for _ in range(effort.times * DRAWS)]) - p.grad(x)
         squares = (off * off).sum(axis=1) - oracle.variance(x)
         columns = np.column_stack([off, squares])
         yield mean_test(SampleMoments.of(columns), 0.0, 0.5 * effort.alpha)

@@ -21,7 +21,9 @@ RUNS, LEVEL = 20_000, 1e-3
 PATHS, EVENTS = 40, 150
 SCALES = np.geomspace(1e2, 1e5, 4)
 ROOM = (0.085, 0.38, 0.74)  # the first panel's left end, and a panel's width and height
-INK, BLUE, ORANGE = "#111111", "#1f78b4", "#e08a1e"
+INK, BLUE, ORANGE = (
+    style.STYLES[name].color for name in ("continuized", "nesterov", "gradient-descent")
+)
 
 
 def pictures(seed: int) -> list[Picture]:

@@ -169,7 +169,8 @@ def measure(check: Check, subject: Subject | None = None, effort: Effort = QUICK
     try:
         for times in ATTEMPTS:
             seed, alpha = effort.seed + AGAIN * (times - 1), SHARE / len(ATTEMPTS)
-            tried = effort._replace(seed=seed, runs=times * effort.runs, alpha=alpha)
+            runs = times * effort.runs
+            tried = effort._replace(seed=seed, runs=runs, alpha=alpha, times=times)
             measurement = worst_of(check.measure(subject or Subject(), tried))
             if measurement.usable:
                 break

@@ -45,7 +45,7 @@ compile_formulas(*prox.FORMULAS, error_model="numpy")
 ENTRIES_A_LINE = 8
 NEAR_A_CORE = 2**18  # numbers: 2 MB, about what is near to a core
 WORST_RATIO = 4.0  # of |alpha| or |beta| to alpha - beta
-SMALLEST = 1e-30  # alpha - beta
+SMALLEST_GAP = 1e-30  # alpha - beta
 
 AHEAD = 5  # events
 IMAGES_AHEAD = 2  # events: long after the indices were asked for
@@ -71,7 +71,7 @@ def rebase(alpha, beta, pairs):
 def is_due(alpha, beta):
     """Whether to rebase."""
     gap = alpha - beta
-    return gap < SMALLEST or max(abs(alpha), abs(beta)) > WORST_RATIO * gap
+    return gap < SMALLEST_GAP or max(abs(alpha), abs(beta)) > WORST_RATIO * gap
 
 
 # The two loops of a coordinate event over column i of A: the slope along it, and its subtraction.

@@ -25,7 +25,7 @@ GRAMMAR = (
 MOST_DIGITS = 18  # what 64 bits hold
 MOST_DIGITS_OF_SEED = 1000  # Python itself reads no more than 4300
 MOST_NODES = 10**7  # a graph of so many takes some 20 s to check, and minutes for its constants
-ROUNDS = 1000  # of repairs, each of which mends most of what is left
+MOST_ROUNDS = 1000  # of repairs, each of which mends most of what is left
 
 
 def check_nodes(n: int, degree: float = 2.0) -> None:
@@ -142,7 +142,7 @@ def draw_small_world(rng: np.random.Generator, n: int, k: float, p: float) -> Ed
     i = np.tile(np.arange(n), int(k) // 2)
     j = (i + np.repeat(np.arange(1, int(k) // 2 + 1), n)) % n
     moving = np.flatnonzero(rng.random(i.size) < p)
-    for _ in range(ROUNDS):
+    for _ in range(MOST_ROUNDS):
         if not moving.size:
             return Edges(n, np.column_stack([i, j]), place_on_circle(n))
         j[moving] = rng.integers(0, n, moving.size)
@@ -165,7 +165,7 @@ def draw_regular(rng: np.random.Generator, d: int, n: int) -> Edges:
         pairs, missing = np.column_stack(np.triu_indices(n, 1)), draw_regular(rng, n - 1 - d, n)
         return Edges(n, pairs[~np.isin(_keys(n, *pairs.T), _keys(n, *missing.edges.T))])
     ends = rng.permutation(np.repeat(np.arange(n), d)).reshape(-1, 2)
-    for _ in range(ROUNDS):
+    for _ in range(MOST_ROUNDS):
         bad = np.flatnonzero(_find_bad(n, *ends.T))
         if not bad.size:
             return Edges(n, np.sort(ends, axis=1))

@@ -19,7 +19,7 @@ from continuized.process.random_streams import Seed
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_line
 
-MANY = 1_000_000  # nodes: to find the components takes a second and more
+MANY_NODES = 1_000_000  # to find the components takes a second and more
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +182,15 @@ def list_directed(graph: Graph) -> tuple[Array, Array]:
     return np.concatenate([i, j]), np.concatenate([j, i])
 
 
+def list_neighbours(graph: Graph) -> list[tuple[list[int], list[float]]]:
+    """List, for every node, its neighbours in the order of the edges, and the P_ij of these."""
+    (source, target), edge = list_directed(graph), np.tile(np.arange(len(graph.P)), 2)
+    order = np.lexsort((edge, source))
+    cuts = np.searchsorted(source[order], np.arange(1, graph.nodes))
+    parts = (np.split(a[order], cuts) for a in (target, graph.P[edge]))
+    return [(peers.tolist(), P.tolist()) for peers, P in zip(*parts, strict=True)]
+
+
 def _check_simple(found: Edges) -> None:
     """Refuse fewer than two nodes, loops, and edges given twice."""
     nodes, edges = found.nodes, found.edges
@@ -214,7 +223,7 @@ def find_components(nodes: int, edges: Array) -> tuple[int, Array]:
 
 def _check_connected(found: Edges, name: str) -> None:
     """Refuse a graph in several components, and name them."""
-    if len(found.edges) < found.nodes - 1 and found.nodes > MANY:
+    if len(found.edges) < found.nodes - 1 and found.nodes > MANY_NODES:
         raise ValueError(
             f"the graph{' ' + name if name else ''} is not connected: {len(found.edges)} edges "
             f"cannot join {found.nodes} nodes; number them 0, 1, ... without gaps, or add edges"

@@ -25,9 +25,9 @@ from continuized.problems.base import Array
 from continuized.support.jit import jit, uncounted
 
 TOL = 0.01  # relative: an edge is settled when its bounds are so close
-NODES = 20_000  # touched for an edge, before its bounds are taken as they are
-STEPS = 300
-VISITS = 1_000_000  # of nodes, before Python has its turn and hears Ctrl-C
+MOST_TOUCHED = 20_000  # for an edge, before its bounds are taken as they are
+MOST_STEPS = 300
+VISITS_A_CALL = 1_000_000  # of nodes, before Python has its turn and hears Ctrl-C
 
 
 class Limits(NamedTuple):
@@ -53,7 +53,7 @@ def bound_largest(nodes: int, edges: Array, P: Array, mu_g: float) -> tuple[floa
     indptr = np.concatenate([[0], np.cumsum(np.bincount(both[:, 0], minlength=nodes))])
     around = indptr, both[sorted_by, 1].astype(np.int32), weight[sorted_by], strength
     low = high = float(below.max())
-    limits, edges, P = Limits(TOL, NODES, STEPS, VISITS), edges[order], P[order]
+    limits, edges, P = Limits(TOL, MOST_TOUCHED, MOST_STEPS, VISITS_A_CALL), edges[order], P[order]
     while len(edges):
         done, low, high = bound_edges(around, edges, P, mu_g, low, high, limits)
         edges, P = edges[done:], P[done:]

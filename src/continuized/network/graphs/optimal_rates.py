@@ -27,7 +27,7 @@ from continuized.problems.base import Array
 from continuized.support import validation as check
 from continuized.support.threads import interruptible
 
-LARGEST = 300  # nodes: every step takes all eigenvalues and a linear programme
+MOST_NODES = 300  # every step takes all eigenvalues and a linear programme
 CUTS_PER_STEP = 8  # of either kind
 PROGRAMME_WORK = 1e4  # operations for an edge, about
 INWARD = 0.5  # the share of the best P in the next one to be tried
@@ -66,9 +66,9 @@ def optimise(graph: Any, tol: float, maxiter: int) -> Optimised:
 
     Every P_e of the answer is > 0.
     """
-    if graph.nodes > LARGEST:
+    if graph.nodes > MOST_NODES:
         raise ValueError(
-            f"optimise_rates is for at most {LARGEST} nodes, this graph has {graph.nodes}"
+            f"optimise_rates is for at most {MOST_NODES} nodes, this graph has {graph.nodes}"
         )
     tol = check.real(tol, "tol", above=0.0, below=1.0)
     maxiter = check.whole(maxiter, "maxiter", minimum=0)

@@ -24,11 +24,11 @@ from continuized.problems.base import Array
 from continuized.support.threads import interruptible
 
 EXACT_UP_TO = 1500  # nodes
-NARROW = 1500  # nodes in a level: the factor then has some 40 NARROW^2 entries
+NARROW_LEVEL = 1500  # nodes in a level: the factor then has some 40 NARROW_LEVEL^2 entries
 SEED = 2021  # of Lanczos' first direction
 TOL = 0.01  # relative: Lanczos on Lambda
-STEPS = 5000  # of it
-ENDED = 1e-13  # of the largest eigenvalue: a direction no longer than this is rounding
+MOST_STEPS = 5000  # of it
+ENDED_BELOW = 1e-13  # of the largest eigenvalue: a direction no longer than this is rounding
 TOL_INVERSE = 1e-9  # Lanczos on Lambda^+
 MARGIN = 1e-6  # relative, on a gap from the factor
 FACTOR_WORK = 1e4  # operations for a node of a large graph, about
@@ -44,7 +44,7 @@ def _bound_gap(nodes: int, edges: Array, P: Array) -> tuple[float, float]:
     if nodes <= EXACT_UP_TO:
         gap = float(np.linalg.eigvalsh(laplacian(nodes, edges, P).toarray())[1])
         return gap, gap
-    if width(nodes, edges) <= NARROW:
+    if width(nodes, edges) <= NARROW_LEVEL:
         return _gap_narrow(nodes, edges, P)
     return _gap_wide(laplacian(nodes, edges, P))
 
@@ -144,13 +144,14 @@ def _gap_wide(Lambda: Any) -> tuple[float, float]:
     now /= np.linalg.norm(now)
     alpha: list[float] = []
     beta: list[float] = []
-    while len(alpha) < STEPS:
+    while len(alpha) < MOST_STEPS:
         after = Lambda @ now
         alpha.append(float(now @ after))
         after -= alpha[-1] * now + (beta[-1] if beta else 0.0) * before
         after -= after.mean()  # rounding brings the constants back
         beta.append(float(np.linalg.norm(after)))
-        rounding = ENDED * (max(alpha) + 2.0 * max(beta))  # the largest eigenvalue is no larger
+        # The largest eigenvalue is no larger than the sum.
+        rounding = ENDED_BELOW * (max(alpha) + 2.0 * max(beta))
         if beta[-1] <= rounding:
             found = float(eigh_tridiagonal(alpha, beta[:-1], eigvals_only=True)[0])
             return found - rounding, found + rounding
@@ -161,7 +162,7 @@ def _gap_wide(Lambda: Any) -> tuple[float, float]:
             if error <= TOL * found:
                 return found - error, found
     raise ArithmeticError(
-        f"the spectral gap of a graph of {n} nodes was not found in {STEPS} steps: it is too "
+        f"the spectral gap of a graph of {n} nodes was not found in {MOST_STEPS} steps: it is too "
         "small for a graph with such large breadth-first levels"
     )
 

@@ -33,9 +33,9 @@ from continuized.network.protocol.transitions import (
 from continuized.problems.base import Array
 
 CANCEL = 16  # a kind of message beside those of the protocol
-RETRY = 10.0  # timeouts after which a silent neighbour is asked once more, should it not be heard
+RETRY_AFTER = 10.0  # timeouts after which a neighbour that stays silent is asked once more
 LATENCY, BANDWIDTH = 1e-3, 1e9  # seconds, and bytes a second: until it knows better
-TICKS_REMEMBERED = 64  # ticks over which the share of exchanges that took place is taken
+TICKS_REMEMBERED = 64  # over which the share of exchanges that took place is taken
 
 
 class LearningNode(Node):
@@ -201,7 +201,7 @@ class LearningNode(Node):
     def _give_up(self, now: float) -> None:
         e = int(self.rows.node[SELF, OVER])
         if self.rows.edge[e, SOURCE] == SELF:
-            self.silent[self.neighbours[e]] = now + RETRY * self.timeout
+            self.silent[self.neighbours[e]] = now + RETRY_AFTER * self.timeout
             self.rows.alive[1 + e] = False
         super()._give_up(now)
 
@@ -218,7 +218,7 @@ class LearningNode(Node):
         if self.ledger:
             super()._book(peer, sign, transfer, plain, life)
 
-    def _find_moved(self, transfer: Array, plain: bool) -> Array:
+    def find_moved(self, transfer: Array, plain: bool) -> Array:
         return self.model.find_moved(transfer)
 
     def _draw_gap(self) -> float:

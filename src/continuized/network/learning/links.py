@@ -26,7 +26,7 @@ HELLO, GONE, DONE, PARTIAL_SUM, FINAL_MEAN = range(CANCEL + 1, CANCEL + 6)
 OF_THE_NODE = frozenset({*MESSAGE_KINDS, CANCEL})
 ALL_KINDS = OF_THE_NODE | {HELLO, GONE, DONE, PARTIAL_SUM, FINAL_MEAN}
 ALL_WITH_VALUES = WITH_VALUES | {PARTIAL_SUM, FINAL_MEAN}
-PIECE = 1 << 18  # bytes that are written at once
+PIECE_BYTES = 1 << 18  # that are written at once
 BACKLOG = 1024  # connections that wait to be accepted
 # A machine that fell silent, without a word to its peers, is given up after about half a minute.
 KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}
@@ -128,9 +128,9 @@ class Link(asyncio.Protocol):
         """Give the transport as much as it takes: it would move what is left with every send."""
         while self._queue and not self._paused:
             view = self._queue.popleft()
-            if len(view) > PIECE:
-                self._queue.appendleft(view[PIECE:])
-            self.transport.write(view[:PIECE])
+            if len(view) > PIECE_BYTES:
+                self._queue.appendleft(view[PIECE_BYTES:])
+            self.transport.write(view[:PIECE_BYTES])
 
     def pause_writing(self) -> None:
         self._paused = True

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from continuized.network.gossip import Constants
-from continuized.network.graphs.graph import Graph, find_components
+from continuized.network.graphs.graph import Graph, find_components, list_neighbours
 from continuized.network.optimisation.a2cid2 import A2CiD2
-from continuized.network.runtime.transport import list_neighbours
 
 
 class Membership:

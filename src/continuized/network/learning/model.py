@@ -23,8 +23,8 @@ from continuized.network.gossip import Constants
 from continuized.problems.base import Array
 from continuized.process.flow import equal_weights
 
-BLOCK = 1 << 14  # numbers
-HALF = 0.5  # alpha: the step of x
+BLOCK_NUMBERS = 1 << 14
+ALPHA = 0.5  # the step of x
 
 
 class LearningModel:
@@ -57,7 +57,7 @@ class LearningModel:
     def mix(self, dt: float) -> None:
         """Let a time dt pass, in steps; a node that has become plain mixes for ever."""
         theta = self.constants.theta
-        a = HALF if self.plain else equal_weights(theta, dt)[0]
+        a = 0.5 if self.plain else equal_weights(theta, dt)[0]
         if a > 0.0:
             for x, D in self._blocks():
                 x += a * D
@@ -69,8 +69,8 @@ class LearningModel:
         Where no exchange came between, x becomes `new` to the last bit.
         """
         dim = self.x.size - 1
-        for start in range(0, dim, BLOCK):
-            block = slice(start, min(start + BLOCK, dim))
+        for start in range(0, dim, BLOCK_NUMBERS):
+            block = slice(start, min(start + BLOCK_NUMBERS, dim))
             self.x[block] = new[block] + (self.x[block] - old[block])
             old[block] = self.x[block]
 
@@ -87,7 +87,7 @@ class LearningModel:
         self.squared_distance = float(np.dot(d, d))
         if not math.isfinite(self.squared_distance) and not np.isfinite(d).all():
             raise ArithmeticError("the difference of two nodes is not finite: the run diverges")
-        d[-1] = HALF if self.plain else self.constants.gamma_prime
+        d[-1] = ALPHA if self.plain else self.constants.gamma_prime
         self._jump(d, -1.0)
         return d
 
@@ -102,8 +102,8 @@ class LearningModel:
     def find_moved(self, transfer: Array) -> Array:
         """Return how much of x + x~ a transfer moves."""
         moved = transfer[:-1].astype(np.float64)
-        moved[: self.D.size] *= HALF + float(transfer[-1])
-        moved[self.D.size :] *= 2.0 * HALF
+        moved[: self.D.size] *= ALPHA + float(transfer[-1])
+        moved[self.D.size :] *= 2.0 * ALPHA
         return moved
 
     def state(self) -> tuple[Array, Array]:
@@ -124,16 +124,16 @@ class LearningModel:
         self.D[:] = 0.0
 
     def _jump(self, transfer: Array, sign: float) -> None:
-        beyond = sign * (float(transfer[-1]) - HALF)
+        beyond = sign * (float(transfer[-1]) - ALPHA)
         size = self.D.size
-        for start in range(0, self.x.size - 1, BLOCK):
-            stop = min(start + BLOCK, self.x.size - 1)
+        for start in range(0, self.x.size - 1, BLOCK_NUMBERS):
+            stop = min(start + BLOCK_NUMBERS, self.x.size - 1)
             d = transfer[start:stop]
-            self.x[start:stop] += (sign * HALF) * d
+            self.x[start:stop] += (sign * ALPHA) * d
             if start < size and beyond != 0.0:
                 self.D[start:stop] += beyond * d[: size - start]
 
     def _blocks(self) -> Iterator[tuple[Array, Array]]:
-        for start in range(0, self.D.size, BLOCK):
-            block = slice(start, min(start + BLOCK, self.D.size))
+        for start in range(0, self.D.size, BLOCK_NUMBERS):
+            block = slice(start, min(start + BLOCK_NUMBERS, self.D.size))
             yield self.x[block], self.D[block]

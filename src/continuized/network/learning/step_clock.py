@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-STEPS_REMEMBERED = 16  # steps over which the mean length of a step is taken
+STEPS_REMEMBERED = 16  # over which the mean length of a step is taken
 
 
 class StepClock:

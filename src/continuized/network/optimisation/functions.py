@@ -22,10 +22,10 @@ from continuized.support import validation as check
 from continuized.support.display import show_html, show_line
 
 WANTED = "an Objective (see network.split), or a Problem or a pair (fun, jac) for each node"
-LARGE = 2**24  # entries of X, above which sparse rows are not made dense for gradients alone
-SPARSE = 0.1  # of them that are not zero, at most
+DENSE_UP_TO = 2**24  # entries of X, above which sparse rows are not made dense for gradients alone
+SPARSE_SHARE = 0.1  # of them that are not zero, at most
 # The minimiser is found to a gradient of so much of the first one, and accepted at the second.
-PRECISION, ENOUGH = 1e-13, 1e-7
+WANTED_SLOPE, ACCEPTED_SLOPE = 1e-13, 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class Functions(MeanFunction):
         first = float(np.linalg.norm(both(np.zeros(self.dim))[1]))
         if first == 0.0:
             return np.zeros(self.dim)
-        near = {"gtol": PRECISION * first, "ftol": 0.0, "maxiter": 2000, "maxfun": 3000}
+        near = {"gtol": WANTED_SLOPE * first, "ftol": 0.0, "maxiter": 2000, "maxfun": 3000}
         w = np.asarray(
             find_near(both, np.zeros(self.dim), jac=True, method="L-BFGS-B", options=near).x
         )
@@ -112,9 +112,9 @@ class Functions(MeanFunction):
         if np.isfinite(constants).all() and constants[1] > 0.0:
             L, mu = map(float, constants)
             p = Problem(both, L=L, mu=min(mu, L), value_and_grad=True)
-            steps = math.ceil(math.sqrt(L / mu) * math.log(1.0 / PRECISION))
-            w = minimize(p, w, method="nesterov", tol=PRECISION * first, maxiter=steps).x
-        if not float(np.linalg.norm(both(w)[1])) <= ENOUGH * first:
+            steps = math.ceil(math.sqrt(L / mu) * math.log(1.0 / WANTED_SLOPE))
+            w = minimize(p, w, method="nesterov", tol=WANTED_SLOPE * first, maxiter=steps).x
+        if not float(np.linalg.norm(both(w)[1])) <= ACCEPTED_SLOPE * first:
             raise ArithmeticError(
                 "the minimiser of the nodes' mean was not found from their values and gradients: "
                 "there may be none, or jac is not the gradient of fun"
@@ -185,7 +185,7 @@ def _is_large_and_sparse(functions: Sequence[Any]) -> bool:
     matrices = [p.X for p in functions]
     entries = sum(math.prod(X.shape) for X in matrices)
     stored = sum(X.nnz if hasattr(X, "nnz") else X.size for X in matrices)
-    return bool(entries > LARGE and stored <= SPARSE * entries)
+    return bool(entries > DENSE_UP_TO and stored <= SPARSE_SHARE * entries)
 
 
 def _as_problem(given: Any, i: int) -> Problem:

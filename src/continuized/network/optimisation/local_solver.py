@@ -36,7 +36,7 @@ compile_losses()
 MOST_NEWTON_STEPS = 100
 MOST_HALVINGS = 40
 LEAST_FALL = 0.9  # of |g|, below which a step is rounding once |g| is small
-SMALL = 1e-12  # |g|, relative to what it is made of
+SMALL_SLOPE = 1e-12  # |g|, relative to what it is made of
 
 
 @uncounted
@@ -142,7 +142,7 @@ def newton(
         for c in range(d):
             direction[c] = g[c]
         solve_in_place(matrix, direction)
-        near = norm <= SMALL * (math.sqrt(inner(s, s)) + l2 * math.sqrt(inner(w, w)) + norm)
+        near = norm <= SMALL_SLOPE * (math.sqrt(inner(s, s)) + l2 * math.sqrt(inner(w, w)) + norm)
         length, new = 1.0, math.inf
         for _halving in range(1 if near else MOST_HALVINGS):
             for c in range(d):

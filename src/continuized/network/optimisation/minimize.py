@@ -20,7 +20,7 @@ from continuized.network.optimisation.functions import Functions, as_objective, 
 from continuized.network.optimisation.objective import Objective
 from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.network.result import Decentralized
-from continuized.network.workers.ray_options import Ray
+from continuized.network.workers.ray_options import TRANSPORTS, Ray
 from continuized.problems.base import Array
 from continuized.process.random_streams import Root, Seed, seed_sequence
 from continuized.process.stepper import Limits
@@ -37,19 +37,14 @@ from continuized.support.progress import announce_compilation, bar
 
 DecentralizedMethod = Dual | DADAO | A2CiD2
 METHODS: dict[str, DecentralizedMethod] = {
-    "dual": Dual(),
-    "plain-dual": Dual(accelerated=False),
-    "dadao": DADAO(),
-    "a2cid2": A2CiD2(),
-    "plain-sgd": A2CiD2(accelerated=False),
+    method.name: method
+    for method in (Dual(), Dual(False), DADAO(), A2CiD2(), A2CiD2(accelerated=False))
 }
 PLAIN = {"dual": '"plain-dual"', "dadao": "", "a2cid2": '"plain-sgd"'}  # what bears delays
-TRANSPORTS = ("simulate", "local", "ray")
 TOL = 1e-8
 ROWS = 200  # of the trace, about
 EVENTS_FACTOR = 5.0  # times the events after which the theorem's rate would have reached tol
 FAULTS_FACTOR = 20.0
-COMPILATION = 5  # seconds, about
 GRADIENTS = 2000.0  # of each node, by default, where no theorem says how many are enough
 SECONDS = 30.0
 
@@ -185,7 +180,7 @@ def minimize(
     """
     graph, chosen = Graph.of(graph), as_method(method)
     if not isinstance(transport, Ray):
-        check.one_of(transport, "transport", TRANSPORTS, other="network.Ray(...)")
+        check.one_of(transport, "transport", ("simulate", *TRANSPORTS), other="network.Ray(...)")
     keep_sparse = chosen.takes_gradients and not getattr(chosen, "batch", 0)
     objective = as_objective(functions, sparse=keep_sparse, L=L, mu=mu, dim=dim)
     check_fits(graph, objective)
@@ -238,7 +233,7 @@ def _simulate(
     from continuized.network.simulation.messages import make_engine
 
     graph, objective, method, faults = task.graph, task.objective, task.method, task.faults
-    with announce_compilation(COMPILATION, progress):
+    with announce_compilation(progress):
         nodes = make_nodes(method, graph, objective, task.speeds)
         engine = make_engine(graph, nodes, task.root, faults)
     rate, events = method.rate(graph, objective), task.events

@@ -39,6 +39,12 @@ from continuized.support import validation as check
 from continuized.support.display import shown
 from continuized.support.threads import interruptible
 
+INTENSITY = 4.0  # ticks for each node, in the time that the usual node, the median, is busy
+PILOT = 2000.0  # times the work of the slowest: how long exchanges are counted
+MOST_COUNTED = 4_000_000  # ticks
+MOST_TICKS = 5_000_000  # of a run, by default
+MOST_ROUNDS = 20_000
+
 
 def run_dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -> Array:
     """Run the synchronous dual method until the error is tol, or for `most` rounds.
@@ -90,13 +96,6 @@ def _run_rounds(
     if errors[0] > tol:
         minimize(problem, start, method="nesterov", maxiter=most, callback=watch, record=False)
     return np.array(errors)
-
-
-INTENSITY = 4.0  # ticks for each node, in the time that the usual node, the median, is busy
-PILOT = 2000.0  # times the work of the slowest: how long exchanges are counted
-MOST_COUNTED = 4_000_000  # ticks
-MOST_TICKS = 5_000_000  # of a run, by default
-MOST_ROUNDS = 20_000
 
 
 @shown

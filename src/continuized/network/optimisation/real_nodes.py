@@ -40,7 +40,6 @@ from continuized.support.progress import announce_compilation, warn_caller
 if TYPE_CHECKING:
     from continuized.network.optimisation.minimize import OptimisationTask
 
-COMPILATION = 5  # seconds, about
 GRADIENTS_TO_WAIT = 20.0  # a node that takes a gradient answers nobody meanwhile
 SECONDS_PER_ENTRY = 1e-9  # of a regression's rows, in a compiled gradient
 LOOK_SHARE = 0.1  # of the run's own time, at most, that the error may take
@@ -139,7 +138,7 @@ def run_nodes(task: OptimisationTask, options: RunOptions) -> Decentralized:
             'with transport="local" functions of your own are handed to processes by fork, which '
             'this system does not have, or not safely; give regressions, or use transport="ray"'
         )
-    with announce_compilation(COMPILATION, options.progress):
+    with announce_compilation(options.progress):
         tilt: float = models[0].make().tilt  # type: ignore[attr-defined]
         # It is compiled here, for all processes to find.
     seed = [int(word) for word in child(task.root).generate_state(4)]

@@ -388,13 +388,14 @@ class Node:
         return x + z
 
     def _book(self, peer: int, sign: float, transfer: Array, plain: bool, life: int) -> None:
-        amount = sign * self._find_moved(transfer, plain)
+        amount = sign * self.find_moved(transfer, plain)
         if life < self._lives.get(peer, 0):  # it came late, from one that is dead
             self.of_dead = self.of_dead + amount
         else:
             self.account[peer] = self.account.get(peer, 0.0) + amount
 
-    def _find_moved(self, transfer: Array, plain: bool) -> Array:
+    def find_moved(self, transfer: Array, plain: bool) -> Array:
+        """Find how much of what exchanges only move a transfer moves."""
         return self.model.conserved_per_transfer(plain) * transfer
 
     def _note(self, kind: int, peer: int, seq: int) -> None:

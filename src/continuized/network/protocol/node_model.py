@@ -151,7 +151,7 @@ class NodeModelSpec:
 
     factory: str
     arrays: Mapping[str, Array] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)  # what JSON can say
+    options: Mapping[str, Any] = field(default_factory=dict)
     objects: Mapping[str, Any] = field(default_factory=dict)
 
     def make(self) -> NodeModel:

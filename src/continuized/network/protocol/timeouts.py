@@ -15,7 +15,7 @@ What is here is plain: real nodes call it, the simulator compiles that very func
 from __future__ import annotations
 
 SPREAD = 6.0  # deviations above the mean
-LEAST = 0.01  # of the longest wait
+LEAST_SHARE = 0.01  # of the longest wait
 LEARN = 0.125  # the weight of a new time in the mean, and twice that in the deviation
 UNKNOWN = -1.0  # the mean before any answer came
 MOST_WAKEUPS = 8  # that are made up for; more would keep a slow node in exchanges for ever
@@ -37,5 +37,5 @@ def update(mean: float, deviation: float, trip: float, most: float) -> tuple[flo
         mean, deviation = trip, 0.5 * trip
     deviation += 2.0 * LEARN * (abs(trip - mean) - deviation)
     mean += LEARN * (trip - mean)
-    wait = max(most * LEAST, 2.0 * mean, mean + SPREAD * deviation)
+    wait = max(most * LEAST_SHARE, 2.0 * mean, mean + SPREAD * deviation)
     return mean, deviation, min(most, wait)

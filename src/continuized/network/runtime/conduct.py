@@ -100,8 +100,10 @@ def conduct(
         bar("network", None, options.progress, "message") as show_progress,
     ):
         supervisor = Supervisor(
-            opened, plan, monitor, changes, options.tol, options.seconds, watched, show_progress,
-            events, options.log, options.restarts, checkpointer, by_t, most_events,
+            transport=opened, plan=plan, monitor=monitor, changes=changes, tol=options.tol,
+            seconds=options.seconds, watched=watched, show_progress=show_progress, events=events,
+            keep_log=options.log, restarts=options.restarts, checkpointer=checkpointer, by_t=by_t,
+            most_events=most_events,
         )  # fmt: skip
         events.add(
             "start", method=name, transport="ray" if isinstance(where, Ray) else where,

@@ -35,12 +35,10 @@ class EventLog:
     """Appends lines to a file; without a path, nothing.
 
     OSError where the file cannot be opened.  If it cannot be written to later, as on a full disk,
-    there is a warning, and the run goes on without fields log.
+    there is a warning, and the run goes on without its log.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str] | None = None, graph: Graph | None = None
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None, graph: Graph) -> None:
         self.is_open = path is not None
         self._path, self._graph = path, graph
         self._file: Any = None
@@ -73,8 +71,7 @@ class EventLog:
 
     def _make_line(self, now: str, event: str, fields: dict[str, Any]) -> str:
         for name in fields.keys() & {"node", "peer"}:
-            number = fields[name]
-            fields[name] = int(number) if self._graph is None else self._graph.label_of(number)
+            fields[name] = self._graph.label_of(fields[name])
         fields = {name: None if _is_odd(value) else value for name, value in fields.items()}
         line = json.dumps({"time": now, "event": event, **fields}, default=str, allow_nan=False)
         return f"{line}\n"

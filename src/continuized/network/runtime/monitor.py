@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from continuized.network.protocol.node import Counts
 from continuized.network.result import Staleness, Trace, rounding_of_mean
-from continuized.network.runtime.node_process import SEEN, STATE
+from continuized.network.runtime.node_process import STATE
 from continuized.network.runtime.sketch import BUCKETS, find_margin
 from continuized.network.workers.records import Record
 from continuized.problems.base import Array
@@ -43,9 +43,9 @@ class RunMonitor(Checkpointed):
         self._states = np.full((len(STATE), nodes, dim), np.nan)
         self.x, self.z, self.answer, self.start, self.of_dead = self._states
         self.margin = find_margin(dim)  # of an error that is not of whole states, relative
-        self._seen = self._states[:SEEN]
+        self._seen = self._states
         if self.margin > 0.0:
-            self._seen = np.full((SEEN, nodes, BUCKETS), np.nan)
+            self._seen = np.full((len(STATE), nodes, BUCKETS), np.nan)
         self.living = np.zeros(nodes, dtype=bool)
         self.deaths: list[tuple[float, int, str]] = []
         self.joins: list[tuple[float, int]] = []
@@ -229,14 +229,14 @@ class RunMonitor(Checkpointed):
 
     @property
     def states_of_dead(self) -> dict[str, Array]:
-        """What is SEEN of the nodes that are dead, by their numbers."""
+        """The last states of the nodes that are dead, by their numbers."""
         dead = sorted({node for _, node, _ in self.deaths if not self.living[node]})
-        return {str(node): self._states[:SEEN, node] for node in dead}
+        return {str(node): self._states[:, node] for node in dead}
 
     @states_of_dead.setter
     def states_of_dead(self, states: dict[str, Array]) -> None:
         for node, state in states.items():
-            self._states[:SEEN, int(node)] = state
+            self._states[:, int(node)] = state
 
     def after_restoring(self) -> None:
         self.deaths = [(t, node, why) for t, node, why in self.deaths]

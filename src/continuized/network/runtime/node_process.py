@@ -32,7 +32,6 @@ from continuized.problems.base import Array
 # answer, where the model does not say), the x + z it began with, what it has of the dead.  In
 # between, sketches of all of them.
 STATE = ("x", "z", "answer", "start", "of_dead")
-SEEN = 5
 LINK_KEY = 0xFFFFFFFF  # of a link's own random stream; the keys of nodes are their numbers
 
 
@@ -71,7 +70,7 @@ class NodeProcess:
         self.scheduler = NodeScheduler(nodes, speed, stride, link, float(header["t"]))
         self.scheduler.failures += failures
 
-    def take_turn(self, wall: float, messages: Iterable[Message] = ()) -> dict[int, bytes]:
+    def take_turn(self, wall: float, messages: Iterable[Message]) -> dict[int, bytes]:
         """Let time pass and take messages in; return the frames to send, by worker."""
         internal, self._internal = self._internal, []
         self.scheduler.advance(wall)
@@ -136,11 +135,11 @@ class NodeProcess:
         return header, arrays
 
     def _read_states(self, whole: bool) -> tuple[list[Node], Array]:
-        """Find the nodes that have a value, and read their STATE, (5, nodes, dim), or the sketches
-        of what is SEEN, (5, nodes, size)."""
+        """Find the nodes that have a value, and read their STATE, (5, nodes, dim), or sketches of
+        it, (5, nodes, size)."""
         nodes: list[Node] = []
-        shape = (len(STATE), self.codec.dim) if whole else (SEEN, self._sketch.size)
-        states = np.zeros((shape[0], len(self.scheduler.nodes), shape[1]))
+        size = self.codec.dim if whole else self._sketch.size
+        states = np.zeros((len(STATE), len(self.scheduler.nodes), size))
         for number, node in list(self.scheduler.nodes.items()):
             if not node.joining:
                 try:
@@ -150,7 +149,7 @@ class NodeProcess:
                 except Exception as error:  # as above
                     self.scheduler.fail(number, error)
                 else:
-                    for rows, part in zip(states, parts, strict=whole):
+                    for rows, part in zip(states, parts, strict=True):
                         rows[len(nodes)] = part if whole else self._sketch.apply(np.asarray(part))
                     nodes.append(node)
         return nodes, states[:, : len(nodes)]
@@ -158,9 +157,7 @@ class NodeProcess:
     def _list_owed(self, nodes: list[Node]) -> dict[str, NDArray[Any]]:
         """List what was paid and not acknowledged, and the last numbers that were applied."""
         owed = [(n.number, peer, o.seq) for n in nodes for peer, o in n.owed.items()]
-        amounts = [
-            n.model.conserved_per_transfer(o.plain) * o.d for n in nodes for o in n.owed.values()
-        ]
+        amounts = [n.find_moved(o.d, o.plain) for n in nodes for o in n.owed.values()]
         applied = [(n.number, peer, seq) for n in nodes for peer, seq in n.last_applied.items()]
         return {
             "owed": np.array(owed, np.int64).reshape(-1, 3),

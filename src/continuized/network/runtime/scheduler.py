@@ -17,7 +17,7 @@ from continuized.network.protocol.node import Node
 from continuized.network.protocol.transitions import Message
 from continuized.support.validation import short_repr
 
-LONGEST = 200  # letters of an error message that is passed on whole
+LONGEST_ERROR = 200  # letters of an error message that is passed on whole
 
 
 class FaultyLink:
@@ -168,4 +168,4 @@ class NodeScheduler:
 def describe_error(error: Exception) -> str:
     """Write an error on one line."""
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text if len(text) < LONGEST else short_repr(text)}"
+    return f"{type(error).__name__}: {text if len(text) < LONGEST_ERROR else short_repr(text)}"

@@ -20,13 +20,12 @@ from continuized.problems.base import Array
 
 BUCKETS = 1024
 SKETCH_KEY = 0xFFFFFFFE  # of the random stream; the keys of nodes are their numbers
-DEVIATIONS = 4.0
+MARGIN_DEVIATIONS = 4.0  # standard ones
 
 
 def find_margin(dim: int) -> float:
-    """Find the relative error of a squared norm, of a sketch of `dim` numbers, that DEVIATIONS
-    standard deviations allow for."""
-    return 0.0 if dim <= BUCKETS else DEVIATIONS * math.sqrt(2.0 / BUCKETS)
+    """Find the relative error that the squared norm of a sketch of `dim` numbers may have."""
+    return 0.0 if dim <= BUCKETS else MARGIN_DEVIATIONS * math.sqrt(2.0 / BUCKETS)
 
 
 class Sketch:

@@ -33,17 +33,17 @@ from continuized.support.checkpoints.checkpointer import Checkpointer
 from continuized.support.checkpoints.state import Checkpointed, GrowingRows
 from continuized.support.progress import Bar, warn_caller
 
-SILENT = 10.0  # seconds after which a worker that says nothing is ended
+SILENT_AFTER = 10.0  # seconds after which a worker that says nothing is ended
 START_WITHIN = 120.0  # seconds for all workers to report, imports from a cold disk included
 SETTLE_WITHIN = 3.0  # seconds at the end, for exchanges under way to be finished
 FINAL_WITHIN = 5.0
 WAIT_AT_MOST = 0.05  # seconds for one report
-SOON = 300.0  # units of t before the share of exchanges is looked at
-DEVIATIONS = 3.0  # by which it must be too small: chance alone should not decide
-OLD = 0.5  # theta times age: below, what mixing does to an answer until it is used is small
+SHARE_KNOWN_AT = 300.0  # units of t before the share of exchanges is looked at
+SHARE_DEVIATIONS = 3.0  # by which it must be too small: chance alone should not decide
+OLD_AT = 0.5  # theta times age: below, what mixing does to an answer until it is used is small
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Supervisor(Checkpointed):
     """Runs the workers of one plan, from their start to their last reports.
 
@@ -59,12 +59,12 @@ class Supervisor(Checkpointed):
     seconds: float
     watched: Gossip | None  # the method to watch for staleness; None: nothing to watch
     show_progress: Bar
-    events: EventLog = field(default_factory=EventLog)
-    keep_log: bool = True  # for the result, where the plan has one
-    restarts: int = 0  # of each worker that ends unasked
-    checkpointer: Checkpointer | None = None
-    by_t: bool = False  # changes come by t, as in a simulation, and none is waited for
-    most_events: float = math.inf  # exchanges and gradients, at most
+    events: EventLog
+    keep_log: bool  # for the result, where the plan has one
+    restarts: int  # of each worker that ends unasked
+    checkpointer: Checkpointer | None
+    by_t: bool  # changes come by t, as in a simulation, and none is waited for
+    most_events: float  # exchanges and gradients, at most
     elapsed: float = 0.0  # seconds
     reached: bool = False
     terminated: bool = False  # by SIGTERM
@@ -98,7 +98,7 @@ class Supervisor(Checkpointed):
             self._start()
             began = time.monotonic() - self.elapsed
             with hear_termination() as is_terminated:
-                while not self._is_over(self.elapsed):
+                while not self._is_over():
                     self._handle_next_report()
                     self._end_silent_workers()
                     self.elapsed = time.monotonic() - began
@@ -231,12 +231,22 @@ class Supervisor(Checkpointed):
     def _all_present(self, flags: NDArray[Any]) -> bool:
         return all(flags[worker] for worker in self._present)
 
-    def _is_over(self, elapsed: float) -> bool:
-        if self.terminated or elapsed >= self.seconds or not self.monitor.living.any():
+    def _is_over(self) -> bool:
+        """Tell whether the run has come to its end, once the changes that are due are made."""
+        if self.terminated or self.elapsed >= self.seconds or not self.monitor.living.any():
             return True
         if self.monitor.error == math.inf or self.monitor.events >= self.most_events:
             return True
-        while self.changes and self.changes[0][0] <= (self.monitor.t if self.by_t else elapsed):
+        self._make_changes()
+        if (self.changes and not self.by_t) or self._rejoining:
+            return False  # what was asked for is still to come
+        self.reached = self.monitor.error <= (1.0 - self.monitor.margin) * self.tol
+        return self.reached
+
+    def _make_changes(self) -> None:
+        """Kill and revive the workers of the nodes that are due by now."""
+        now = self.monitor.t if self.by_t else self.elapsed
+        while self.changes and self.changes[0][0] <= now:
             _, node, back = self.changes[0]
             if back and self.monitor.living[node]:
                 break  # its end was not heard of yet
@@ -247,10 +257,6 @@ class Supervisor(Checkpointed):
             else:
                 self._killed.add(worker)
                 self.transport.kill(worker)
-        if (self.changes and not self.by_t) or self._rejoining:
-            return False  # what was asked for is still to come
-        self.reached = self.monitor.error <= (1.0 - self.monitor.margin) * self.tol
-        return self.reached
 
     def _wait_until(self, done: Callable[[], bool], seconds: float) -> bool:
         limit = time.monotonic() + seconds
@@ -305,7 +311,7 @@ class Supervisor(Checkpointed):
 
     def _end_silent_workers(self) -> None:
         for worker in self._running:
-            limit = START_WITHIN if worker in self._starting else SILENT
+            limit = START_WITHIN if worker in self._starting else SILENT_AFTER
             if time.monotonic() - self.monitor.heard[worker] > limit:
                 self._reasons[worker] = f"its process said nothing for {limit:.0f} s"
                 self.monitor.heard[worker] = time.monotonic()
@@ -356,14 +362,14 @@ class Supervisor(Checkpointed):
         that are missing, and not before it is long against 1/theta by age.
         """
         method, stale = self.watched, self.monitor.staleness()
-        if method is None or self.plain or self.monitor.t < SOON:
+        if method is None or self.plain or self.monitor.t < SHARE_KNOWN_AT:
             return
         share = self.monitor.messages / self.monitor.t
         age = 0.0 if stale is None else stale.mean
         theta = method.constants(self.plan.graph).theta
         aged = theta * age
-        at_most = share + DEVIATIONS * math.sqrt(share / self.monitor.t)
-        verdict = too_stale(self.plan.graph, method, age if aged > OLD else 0.0, at_most)
+        at_most = share + SHARE_DEVIATIONS * math.sqrt(share / self.monitor.t)
+        verdict = too_stale(self.plan.graph, method, age if aged > OLD_AT else 0.0, at_most)
         if verdict == "past":
             self.plain = True
             self.transport.broadcast({"plain": True})

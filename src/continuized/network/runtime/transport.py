@@ -10,23 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from continuized.network.faults import Faults
-from continuized.network.graphs.graph import Graph, list_directed
+from continuized.network.graphs.graph import Graph, list_neighbours
 from continuized.network.protocol.node_model import NodeModelSpec
 from continuized.network.runtime.saved_nodes import SavedNodes, to_record
 from continuized.network.workers.records import Record
-
-
-def list_neighbours(graph: Graph) -> list[tuple[list[int], list[float]]]:
-    """List, for every node, its neighbours in the order of the edges, and the P_ij of these."""
-    (source, target), edge = list_directed(graph), np.tile(np.arange(len(graph.P)), 2)
-    order = np.lexsort((edge, source))
-    cuts = np.searchsorted(source[order], np.arange(1, graph.nodes))
-    parts = (np.split(a[order], cuts) for a in (target, graph.P[edge]))
-    return [(peers.tolist(), P.tolist()) for peers, P in zip(*parts, strict=True)]
 
 
 class Resumed(NamedTuple):

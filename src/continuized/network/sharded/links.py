@@ -18,7 +18,7 @@ class LinkEnded(Exception):
     """The worker has ended; the message says how."""
 
 
-class Link(Protocol):
+class WorkerLink(Protocol):
     """A worker, and the way to it: one request at a time, and its answer."""
 
     def send(self, request: Record, dataset: Any = None) -> None:

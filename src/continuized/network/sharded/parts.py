@@ -50,15 +50,6 @@ class Survey(NamedTuple):
     notes: tuple[str, ...]
 
 
-def start_pool(
-    sources: Sequence[ShardSource], transport: str | Ray, most: int | None
-) -> WorkerPool:
-    """Start a worker for each source, and let it take its rows."""
-    if most is not None:
-        most = check.whole(most, "threads", minimum=1, other="None")
-    return WorkerPool(sources, transport, most)
-
-
 def survey(pool: WorkerPool) -> Survey:
     """Put together what the shards have; ValueError where they do not go together."""
     facts = [answer for answer, _ in pool.facts]

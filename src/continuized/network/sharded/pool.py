@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.network.sharded.links import Link, LinkEnded, LocalLink, RayLink
+from continuized.network.sharded.links import LinkEnded, LocalLink, RayLink, WorkerLink
 from continuized.network.sharded.shard import name_question
 from continuized.network.workers.ray_cluster import RayCluster
 from continuized.network.workers.ray_options import Ray
@@ -22,6 +22,7 @@ from continuized.network.workers.records import Record
 from continuized.problems.base import Array
 from continuized.problems.sources import DataError
 from continuized.support import threads
+from continuized.support import validation as check
 
 MOST_RESTARTS = 3  # of a worker, at one request
 
@@ -36,10 +37,13 @@ class ShardSource(NamedTuple):
 
 
 class WorkerPool:
-    """The workers, one for each source; close it after use."""
+    """The workers, one for each source, which take their rows; close it after use.
+
+    threads_each: of a worker; None: they share the cores of this machine.
+    """
 
     def __init__(
-        self, sources: Sequence[ShardSource], transport: str | Ray, most: int | None
+        self, sources: Sequence[ShardSource], transport: str | Ray, threads_each: int | None = None
     ) -> None:
         self.sources = sources
         self.transport = "ray" if isinstance(transport, Ray) else transport
@@ -47,15 +51,16 @@ class WorkerPool:
         self.facts: list[Record] = []  # what each shard has, once it is open
         self._lock = threading.RLock()
         self._building: Record | None = None  # the request, once all workers have answered it
-        if most is None:
+        if threads_each is not None:
+            self._threads = check.whole(threads_each, "threads", minimum=1, other="None")
+        else:
             is_elsewhere = isinstance(transport, Ray) and transport.address is not None
-            most = 1 if is_elsewhere else max(1, threads.count() // len(sources))
-        self._threads = most
+            self._threads = 1 if is_elsewhere else max(1, threads.count() // len(sources))
         self._cluster = None
         if isinstance(transport, Ray):
             transport.check_count(len(sources))
             self._options, self._cluster = transport, RayCluster(transport)
-        self._links: list[Link | None] = [None] * len(sources)
+        self._links: list[WorkerLink | None] = [None] * len(sources)
         self._close = weakref.finalize(self, _end_all, self._links, self._cluster)
         with close_on_error(self):
             if self._cluster is not None:
@@ -131,7 +136,7 @@ class WorkerPool:
     def _dataset(self, number: int, request: Record) -> Any:
         return self.sources[number].dataset if "open" in request[0] else None
 
-    def _revive(self, numbers: Sequence[int]) -> list[Link]:
+    def _revive(self, numbers: Sequence[int]) -> list[WorkerLink]:
         """Start these workers, all at once, and take them as far as the others are."""
         try:
             links = [self._start(number) for number in numbers]
@@ -162,9 +167,9 @@ class WorkerPool:
         if not self._close.alive:
             raise RuntimeError("the shards are closed: make the problem anew to go on")
 
-    def _start(self, number: int) -> Link:
+    def _start(self, number: int) -> WorkerLink:
         self._check_open()  # another thread may have closed them
-        link: Link
+        link: WorkerLink
         if self._cluster is None:
             link = LocalLink()
         else:
@@ -208,7 +213,7 @@ def close_on_error(pool: WorkerPool) -> Iterator[None]:
         raise
 
 
-def _end_all(links: list[Link | None], cluster: RayCluster | None) -> None:
+def _end_all(links: list[WorkerLink | None], cluster: RayCluster | None) -> None:
     for number, link in enumerate(links):
         links[number] = None
         if link is not None:

@@ -20,7 +20,6 @@ from continuized.network.sharded.parts import (
     name_kind,
     order_source,
     pack_part,
-    start_pool,
     survey,
 )
 from continuized.network.sharded.pool import WorkerPool, close_on_error
@@ -94,7 +93,7 @@ class Sharded(Regression):
         classes = max(p.classes for p in listed)
         delta = getattr(first, "delta", None)
         plan = Plan(name_kind(first), first.l2, first.intercept, delta, None, None, classes)
-        pool = start_pool([pack_part(k, p) for k, p in enumerate(listed)], where, threads)
+        pool = WorkerPool([pack_part(k, p) for k, p in enumerate(listed)], where, threads)
         with close_on_error(pool):
             self._build(pool, survey(pool), plan)
 
@@ -138,7 +137,7 @@ class Sharded(Regression):
         delta = check.real(delta, "delta", above=0.0)
         listed = check_sources(paths)
         parts = [order_source(k, each, where, how) for k, each in enumerate(listed)]
-        pool = start_pool(parts, where, threads)
+        pool = WorkerPool(parts, where, threads)
         with close_on_error(pool):
             found = survey(pool)
             plan = choose_plan(found, loss, l2, intercept, delta)

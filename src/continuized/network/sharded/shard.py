@@ -152,7 +152,7 @@ def _read_piece(path: str, part: int, parts: int, how: dict[str, Any]) -> Data:
     if rows.start == rows.stop:
         raise ValueError(f"{path} has {n} rows, too few for {parts} shards; give fewer")
     X = data.X[rows]
-    return _like(data, X if not isinstance(X, np.ndarray) or is_mapped(X) else X.copy(), rows)
+    return _take_rows(data, X if not isinstance(X, np.ndarray) or is_mapped(X) else X.copy(), rows)
 
 
 def is_mapped(X: Array) -> bool:
@@ -165,7 +165,8 @@ def is_mapped(X: Array) -> bool:
     return False
 
 
-def _like(data: Data, X: Any, rows: slice) -> Data:
+def _take_rows(data: Data, X: Any, rows: slice) -> Data:
+    """Return these rows, whose X is given, with the names that all rows have."""
     piece = Data(X, data.y[rows])
     piece.names, piece.label, piece.classes = data.names, data.label, data.classes
     piece.notes = data.notes

@@ -29,9 +29,9 @@ from continuized.support.checkpoints.state import Checkpointed
 from continuized.support.jit import jit_uncounted
 from continuized.support.threads import interruptible
 
-SHORT, LONG = 0.005, 0.05  # seconds that a slice of a run should take, at least and at most
+SHORTEST_SLICE, LONGEST_SLICE = 0.005, 0.05  # seconds that a slice of a run should take
 OPERATIONS = 1e9  # in a second, of compiled code
-MOST_STEPS = 2**30  # of a slice
+MOST_SLICE_STEPS = 2**30
 
 
 class OwnGradients(NamedTuple):
@@ -188,11 +188,11 @@ class Engine(Checkpointed):
     def fit_slice(self, seconds: float) -> None:
         """Choose the next slice, after a whole one that took so long."""
         self.step_seconds = seconds / self.slice_steps
-        if seconds < SHORT:
+        if seconds < SHORTEST_SLICE:
             self.slice_steps = min(
-                MOST_STEPS, self.slice_steps * (64 if 64 * seconds < LONG else 8)
+                MOST_SLICE_STEPS, self.slice_steps * (64 if 64 * seconds < LONGEST_SLICE else 8)
             )
-        elif seconds > LONG:
+        elif seconds > LONGEST_SLICE:
             self.slice_steps = max(1, self.slice_steps // 2)
 
     def advance(self, events: Events) -> None:

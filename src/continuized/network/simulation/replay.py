@@ -19,7 +19,7 @@ from continuized.problems.base import Array
 from continuized.support import validation as check
 from continuized.support.jit import jit_uncounted, uncounted
 
-ENTRIES = 2**20  # numbers that the log moves, before Python has its turn and hears Ctrl-C
+NUMBERS_A_CALL = 2**20  # numbers that the log moves, before Python has its turn and hears Ctrl-C
 
 
 @uncounted
@@ -170,7 +170,7 @@ def replay(
     nodes = make_nodes(start.reshape(graph.nodes, -1), as_gossip(method).constants(graph))
     work, carried = nodes.work(np.ones(graph.nodes)), np.empty((count, 1 + nodes.dim))
     fell = np.zeros(graph.nodes, np.bool_)
-    size = max(1, ENTRIES // nodes.dim)
+    size = max(1, NUMBERS_A_CALL // nodes.dim)
     for k in range(0, len(kind), size):
         columns = (column[k : k + size] for column in (kind, node, time, slots))
         wrong = k + repeat(work, carried, fell, *columns, nodes.model)

@@ -26,7 +26,6 @@ from continuized.support.checkpoints.state import fingerprint_parts
 from continuized.support.progress import announce_compilation, bar
 
 ROWS = 500
-COMPILATION = 5  # seconds, with faults
 EVENTS_FACTOR = 20.0  # times what the theorem promises, where no limit is given
 
 
@@ -132,7 +131,7 @@ def simulate(
     from continuized.network.simulation.stepper import GossipStepper
 
     nodes = make_nodes(start.reshape(graph.nodes, -1), constants)
-    with announce_compilation(COMPILATION, progress and faults is not None):
+    with announce_compilation(progress and faults is not None):
         engine = make_engine(graph, nodes, root, faults, log=log)
     stepper = GossipStepper(gossip.name, engine, limits, times, int(record))
     total = None if events is None else limits.exchanges  # the default is far more than are needed

@@ -7,12 +7,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-import warnings
 from typing import Any
 
 from continuized.network.workers import ray_watch
 from continuized.network.workers.frames import HOST
 from continuized.network.workers.ray_options import Ray
+from continuized.support.progress import warn_caller
 
 NAMESPACE = "continuized"
 ANSWER_WITHIN = 5.0  # seconds for a cluster's address; Ray itself would try for minutes
@@ -53,11 +53,10 @@ class RayCluster:
         if self.ray.is_initialized():
             here = self.ray.get_runtime_context().gcs_address
             if address not in (None, "auto", here):
-                warnings.warn(
+                warn_caller(
                     f"this process is in the Ray cluster at {here} already: address={address!r} is "
                     "not used; call ray.shutdown() first to join another",
                     RuntimeWarning,
-                    stacklevel=2,
                 )
         elif address is None:
             self._start_own()

@@ -23,7 +23,7 @@ from pathlib import Path
 
 QUIET_LOOKS = 3  # that find nobody, one after the other, before it is over
 LOOK_EVERY = 0.1  # seconds
-LONGEST = 10.0  # seconds
+LONGEST_WAIT = 10.0  # seconds
 
 
 def find_processes(folder: str, run: int) -> list[int]:
@@ -51,7 +51,7 @@ def main() -> None:
     """Wait for the end of the run, then end what it left."""
     folder, run = sys.argv[1], os.getppid()
     sys.stdin.buffer.read()
-    quiet, limit = 0, time.monotonic() + LONGEST
+    quiet, limit = 0, time.monotonic() + LONGEST_WAIT
     while quiet < QUIET_LOOKS and time.monotonic() < limit:
         found = find_processes(folder, run)
         for number in found:

@@ -19,7 +19,7 @@ from continuized.marked.coordinate import CoordinateDescent, CoordinateStepper
 from continuized.marked.dual import DualCoordinate, DualStepper
 from continuized.marked.rows import (
     FULL_RANK,
-    GIVEN,
+    GIVEN_ROUNDING,
     RowStepper,
     StochasticLeastSquares,
     are_exact,
@@ -205,11 +205,11 @@ def check_row_constants(method: StochasticLeastSquares, stepper: RowStepper, row
     found = row_constants(sparse.csr_array(rows), stepper.p, np.ones(len(rows)))
     for name in ("R2", "kappa"):
         given, least = getattr(stepper.row, name), getattr(found, name)  # of single rows
-        if given < least * (1.0 - GIVEN):
+        if given < least * (1.0 - GIVEN_ROUNDING):
             raise ValueError(
                 f"the theorem needs {name} to be at least {least:.6g}, got {given:.6g}"
             )
-    if stepper.mu > found.mu * (1.0 + GIVEN) + ROUNDING * found.R2:
+    if stepper.mu > found.mu * (1.0 + GIVEN_ROUNDING) + ROUNDING * found.R2:
         raise ValueError(
             f"the theorem needs mu to be at most {found.mu:.6g}, the smallest eigenvalue of H, "
             f"got {stepper.mu:.6g}"

@@ -173,7 +173,8 @@ def _full_gradient_moments(
     if t is not None:
         one = np.ones_like(lam)
         marks = Marks.diagonal(lam, lam * lam, one, one, variance)
-        found = list(integrate_moments(rates_of(method), marks, start, t, show=show))
+        rates = rates_of(method, "give k=, not times")
+        found = list(integrate_moments(rates, marks, start, t, show=show))
         return Moments.on_quadratic(p, t, None, np.array(found).reshape(len(t), 3, p.dim))
     assert k is not None
     counts = np.atleast_1d(check_counts(k))

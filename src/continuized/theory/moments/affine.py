@@ -27,8 +27,8 @@ from continuized.support.progress import Bar
 from continuized.support.validation import short_repr
 from continuized.theory.checks import check_continuized, start_of
 from continuized.theory.moments.integrate import (
-    LEAST,
-    NOTHING,
+    LEAST_MOMENT,
+    PIECE_FALL,
     EvaluationBudget,
     integrate_moments,
     solve,
@@ -42,7 +42,7 @@ from continuized.theory.moments.pair import (
     rates_of,
 )
 
-LARGEST = 100  # variables on a plane: the ODE has 3 d^2 unknowns
+MOST_VARIABLES = 100  # on a plane: the ODE has 3 d^2 unknowns
 
 
 def affine_moments(
@@ -100,9 +100,9 @@ def _with_l2(
             # In units of what they are now, for they decay below any absolute tolerance.
             size = m[::2].max(axis=0)
             unit = np.where(size > 0.0, size, 1.0)
-            now, y = solve(slope, m / unit, now, stop, _falls_below(LEAST * (m / unit)[::2]))
+            now, y = solve(slope, m / unit, now, stop, _falls_below(PIECE_FALL * (m / unit)[::2]))
             m = y * unit
-            m[:, m[::2].max(axis=0) < NOTHING] = 0.0
+            m[:, m[::2].max(axis=0) < LEAST_MOMENT] = 0.0
         rows.append(m)
     found = np.array(rows).reshape(len(times), 3, x.size)
     least_F = p.fun(star) + 0.5 * float((l2 * star * star).sum())
@@ -117,10 +117,10 @@ def _falls_below(least: Array) -> Callable[[Array], bool]:
 def _on_a_plane(
     p: Quadratic, method: Continuized, x: Array, times: Array, prox: Hyperplane, show: Bar
 ) -> Moments:
-    if x.size > LARGEST:
+    if x.size > MOST_VARIABLES:
         raise ValueError(
-            f"exact moments on a plane are for at most {LARGEST} variables, x has {x.size}; use an "
-            "ensemble"
+            f"exact moments on a plane are for at most {MOST_VARIABLES} variables, x has "
+            f"{x.size}; use an ensemble"
         )
     if not np.all(p.eigenvalues > 0.0):
         raise ValueError(

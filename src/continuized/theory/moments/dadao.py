@@ -27,17 +27,17 @@ from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.process.clock import Events
 from continuized.process.random_streams import seed_sequence
-from continuized.support.progress import Bar, silent
+from continuized.support.progress import Bar
 from continuized.support.threads import interruptible
 from continuized.theory.bounds.network import check_dadao_start
 from continuized.theory.moments.edges import check_ridge
-from continuized.theory.moments.integrate import NOTHING, PERCENT, SHOW_EVERY
+from continuized.theory.moments.integrate import LEAST_MOMENT, PERCENT, SHOW_EVERY
 from continuized.theory.moments.pair import Moments
 
-LARGEST = 8  # nodes times dimension
+MOST_UNKNOWNS = 8  # nodes times dimension
 # Times 1/rate, what is exponentiated at once: small moments drown in rounding otherwise.
-PIECE = 1.0
-STEP = 0.25  # of time: F is the logarithm of what the flow does in it
+PIECE_SPAN = 1.0
+FLOW_STEP = 0.25  # of time: F is the logarithm of what the flow does in it
 
 
 class System(NamedTuple):
@@ -56,13 +56,13 @@ def dadao_moments(pair: Any, method: dadao.DADAO, x0: ArrayLike, t: Array, show:
     xx, xz and zz have a column to a node, of x - x* and x~ - x*.  Relative accuracy about 1e-9 for
     L/mu up to 1e4.
     """
-    graph, objective = check_ridge(pair, "DADAO", LARGEST)
+    graph, objective = check_ridge(pair, "DADAO", MOST_UNKNOWNS)
     check_dadao_start(x0)
     system, rate = system_of(graph, objective, method), method.rate(graph, objective)
     by_node = system.basis.reshape(graph.nodes, 6, objective.dim, -1)
     x, x_tilde = by_node[:, dadao.X], by_node[:, dadao.X_TILDE]
     pairs, rows = ((x, x), (x, x_tilde), (x_tilde, x_tilde)), np.empty((len(t), 3, graph.nodes))
-    for k, M in enumerate(_follow(system, t, PIECE / rate, show)):
+    for k, M in enumerate(_follow(system, t, PIECE_SPAN / rate, show)):
         rows[k] = [np.einsum("ica,ab,icb->i", u, M, v) for u, v in pairs]
     return Moments.from_rows(t, None, rows[:, 0].mean(axis=1), rows)
 
@@ -105,12 +105,12 @@ def system_of(graph: Graph, objective: Objective, method: dadao.DADAO) -> System
     def act_at(mark: int) -> None:
         engine.advance(Events(0, 0.0, np.zeros(1), np.zeros(1), np.array([mark])))
 
-    flow = find_matrix(lambda: flow_all(engine.nodes.model, engine.work, engine.alive, STEP))
+    flow = find_matrix(lambda: flow_all(engine.nodes.model, engine.work, engine.alive, FLOW_STEP))
     jumps = [find_matrix(partial(act_at, mark)) for mark in range(len(engine.rates))]
     with _keep_global_random():
         logarithm = np.real(logm(flow))
     return System(
-        Q.T @ logarithm @ Q / STEP,
+        Q.T @ logarithm @ Q / FLOW_STEP,
         np.stack([Q.T @ jump @ Q for jump in jumps]),
         engine.rates,
         -Q.T @ np.linalg.solve(T, limit(objective).ravel()),
@@ -147,7 +147,7 @@ def generator(system: System) -> tuple[Array, Array]:
     return basis.T @ whole @ basis, basis
 
 
-def _follow(system: System, times: Array, piece: float, show: Bar = silent) -> Iterator[Array]:
+def _follow(system: System, times: Array, piece: float, show: Bar) -> Iterator[Array]:
     """M at increasing times, one after the other."""
     from scipy.linalg import expm
 
@@ -160,7 +160,7 @@ def _follow(system: System, times: Array, piece: float, show: Bar = silent) -> I
             with _keep_global_random():
                 ahead = interruptible(work, expm, gap / pieces * G)
         for done in range(pieces):
-            if not float(np.abs(m).max()) > NOTHING:
+            if not float(np.abs(m).max()) > LEAST_MOMENT:
                 m = np.zeros_like(m)
                 break
             m = ahead @ m

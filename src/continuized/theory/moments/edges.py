@@ -30,7 +30,7 @@ from continuized.theory.bounds.network import centre, check_dual_start, check_gr
 from continuized.theory.moments.integrate import exponentiate, integrate_moments
 from continuized.theory.moments.pair import Marks, Moments, Rates, jump_slope, symmetrise
 
-LARGEST = 400  # nodes, times the dimension for the dual method
+MOST_UNKNOWNS = 400  # nodes, times the dimension for the dual method
 
 
 def gossip_moments(graph: Any, method: Gossip, x0: ArrayLike, t: Array, show: Bar) -> Moments:
@@ -40,8 +40,10 @@ def gossip_moments(graph: Any, method: Gossip, x0: ArrayLike, t: Array, show: Ba
     the time grows with t[-1].
     """
     g = check_graph(graph)
-    if g.nodes > LARGEST:
-        raise ValueError(f"exact moments are for at most {LARGEST} nodes, the graph has {g.nodes}")
+    if g.nodes > MOST_UNKNOWNS:
+        raise ValueError(
+            f"exact moments are for at most {MOST_UNKNOWNS} nodes, the graph has {g.nodes}"
+        )
     u = centre(g, x0)
     return _follow(g, None, method.constants(g), u @ u.T, t, show)
 
@@ -53,7 +55,7 @@ def dual_moments(pair: Any, method: Dual, y0: ArrayLike, t: Array, show: Bar) ->
     H_i^{-1}.  xx, xz and zz have a column to a node, of y - y* and z - y*.  Relative accuracy about
     1e-9.
     """
-    graph, objective = check_ridge(pair, "the dual method", LARGEST)
+    graph, objective = check_ridge(pair, "the dual method", MOST_UNKNOWNS)
     u = (check_dual_start(y0, objective) - objective.slopes_at_minimiser()).ravel()
     K, constants = np.linalg.inv(objective.hessians()), method.constants(graph, objective)
     found = _follow(graph, K, constants, np.outer(u, u), t, show)
@@ -68,7 +70,7 @@ def _follow(
     marks, project = edge_marks(graph, K, dim), partial(remove_means, dim=dim)
     if constants.theta > 0.0:
         starts, rates = np.stack([start] * 3), Rates.constant(*constants)
-        found = integrate_moments(rates, marks, starts, t, project, show)
+        found = integrate_moments(rates, marks, starts, t, project, show=show)
     else:  # plain: w = u
         found = _follow_plain(marks, constants.gamma, start, t, project, show)
     fun, rows = np.empty(len(t)), np.empty((len(t), 3, graph.nodes))

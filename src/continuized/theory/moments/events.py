@@ -18,7 +18,7 @@ import numpy as np
 from continuized.problems.base import Array
 from continuized.process.clock import Unit
 from continuized.process.methods import Continuized, Method, SharpContinuized, check_method
-from continuized.support.progress import Bar, silent
+from continuized.support.progress import Bar
 from continuized.theory.moments.integrate import PERCENT
 from continuized.theory.moments.pair import PairMoments, Rates, flow_matrix, rates_of
 
@@ -26,17 +26,17 @@ Number = float | Array
 Map = tuple[Number, Number, Number, Number]  # u <- p u + q w, w <- r u + s w, as (p, q, r, s)
 
 DEGREE = 20  # of the polynomial on a panel
-PANEL = 2.0  # its longest length: e^{4t} on it is resolved to 1e-12
-TAIL = 1e-13  # what the last panel may hold of a moment
-LONGEST = 8  # attempts to find where the last panel is
-LARGEST = 2**27  # numbers in memory at once
-MOST = 1e8  # pairs of an event and a panel, of few coordinates: an hour or so
-MANY = 20  # coordinates, with which a pair takes twice as long
+LONGEST_PANEL = 2.0  # e^{4t} on it is resolved to 1e-12
+MOST_IN_TAIL = 1e-13  # what the last panel may hold of a moment
+MOST_ATTEMPTS = 8  # to find where the last panel is
+MOST_NUMBERS = 2**27  # in memory at once
+MOST_PAIRS = 1e8  # of an event and a panel, of few coordinates: an hour or so
+MANY_COORDINATES = 20  # with which a pair takes twice as long
 SHOW_EVERY = 20  # events
 
 
 def moments_at_events(
-    method: Method, lam: Array, start: Array, last: int, variance: float, show: Bar = silent
+    method: Method, lam: Array, start: Array, last: int, variance: float, show: Bar
 ) -> Array:
     """The moments at events 0, ..., last; shape (last + 1, 3, dim).  show: told the percentage.
 
@@ -49,7 +49,7 @@ def moments_at_events(
     is_exponential = isinstance(method, Continuized) and method.start == math.inf
     if is_exponential or isinstance(method, SharpContinuized):
         return _resolvent_powers(rates_of(method), lam, start, last, variance, show)
-    most = math.isqrt(int(MOST / (1.0 + len(lam) / MANY)))
+    most = math.isqrt(int(MOST_PAIRS / (1.0 + len(lam) / MANY_COORDINATES)))
     if last > most:
         raise ValueError(
             f"the moments at event {last} would take hours, for their work grows as k^2; ask for k "
@@ -57,10 +57,10 @@ def moments_at_events(
         )
     # Where the moments decay quickly, the rare large T_k may carry them: look further then.
     end = last + 12.0 * math.sqrt(last) + 60.0
-    for _ in range(LONGEST):
+    for _ in range(MOST_ATTEMPTS):
         grid = _Grid(rates_of(method), _edges(method, last, end))
         before = _flow_from_start(method, grid.t, start)
-        width = max(1, LARGEST // (9 * grid.t.size))
+        width = max(1, MOST_NUMBERS // (9 * grid.t.size))
         pieces = [
             _levels(
                 grid,
@@ -73,7 +73,7 @@ def moments_at_events(
             )
             for i in range(0, len(lam), width)
         ]
-        if max((tail for _, tail in pieces), default=0.0) <= TAIL:
+        if max((tail for _, tail in pieces), default=0.0) <= MOST_IN_TAIL:
             return np.concatenate([np.zeros((last + 1, 3, 0)), *(m for m, _ in pieces)], axis=2)
         end *= 1.4
     raise ArithmeticError(f"the moments at event {last} are carried by times beyond {end:.6g}")
@@ -140,11 +140,11 @@ def _edges(method: Method, last: int, end: float) -> Array:
     # The density of T_k grows as e^{(k/t) t}: early times, which count where the moments decay
     # quickly, need panels half as long.
     quarter = 0.25 * last
-    early = np.linspace(0.0, quarter, math.ceil(2.0 * quarter / PANEL) + 1)[:-1]
-    late = np.linspace(quarter, end, math.ceil((end - quarter) / PANEL) + 1)
+    early = np.linspace(0.0, quarter, math.ceil(2.0 * quarter / LONGEST_PANEL) + 1)[:-1]
+    late = np.linspace(quarter, end, math.ceil((end - quarter) / LONGEST_PANEL) + 1)
     edges = np.concatenate([early, late])
     start = method.start if isinstance(method, Continuized) else 0.0
-    if start and start < PANEL:
+    if start and start < LONGEST_PANEL:
         n = math.ceil(math.log2(edges[1] / start))
         edges = np.concatenate([[0.0], edges[1] * 2.0 ** np.arange(-n, 0.0), edges[1:]])
     return edges

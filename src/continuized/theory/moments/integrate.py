@@ -1,8 +1,8 @@
 """From the moments at one time to those at later times: by an ODE, or by a polynomial.
 
 Moments decay by many orders of magnitude, below any absolute tolerance.  So they are followed
-piece by piece, each in units of what they are at its beginning, until one has fallen to LEAST of
-that.  Plain methods, whose equation A' = G A has a symmetric G, need no small steps: e^{tG} is a
+piece by piece, each in units of what they are at its beginning, until one has fallen to PIECE_FALL
+of that.  Plain methods, whose equation A' = G A has a symmetric G, need no small steps: e^{tG} is a
 polynomial in G, of a degree that grows as sqrt(t).
 """
 
@@ -18,7 +18,7 @@ from contextlib import nullcontext
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.support.progress import Bar, silent
+from continuized.support.progress import Bar
 from continuized.support.threads import HAS_THREADS
 from continuized.theory.moments.pair import (
     Marks,
@@ -31,22 +31,23 @@ from continuized.theory.moments.pair import (
 )
 
 RTOL, ATOL = 1e-11, 1e-14  # the latter in units of the moments at the beginning of a piece
-LEAST = 1e-2  # of a moment at the beginning of a piece: then a new one begins, far above ATOL
-SHORTEST = 1e-290  # a time in which nothing changes, and that the integrator cannot divide
+PIECE_FALL = 1e-2  # of a moment at the beginning of a piece: then a new one begins, far above ATOL
+SHORTEST_TIME = 1e-290  # in which nothing changes, and that the integrator cannot divide
 MAX_STEPS = 1_000_000  # of the integrator, in a piece
 STIFF = -4  # what the integrator returns where it has taken many short steps
-FIRST = 1e-7  # where the series hands over from an infinite eta(0); its error is FIRST^2
+SERIES_END = 1e-7  # where the series hands over from an infinite eta(0); its error is its square
 
-NOTHING = 1e-280  # a moment below would soon underflow, and is taken for 0
+LEAST_MOMENT = 1e-280  # a moment below would soon underflow, and is taken for 0
 FIRST_LOOK = 2**14  # evaluations, after which it is asked how many there will be; later at twice
-MOST = 50_000_000  # evaluations of a slope of few numbers: an hour or less
-MANY = 2000  # numbers, which make an evaluation take twice as long as of few
+MOST_EVALUATIONS = 50_000_000  # of a slope of few numbers: an hour or less
+MANY_NUMBERS = 2000  # which make an evaluation take twice as long as of few
 SHOW_EVERY = 1000  # evaluations
 PERCENT = 100
 
-FALL = 1e-3  # what a polynomial may leave of the largest moment: rounding errors grow by 1 / FALL
+# What a polynomial may leave of the largest moment: its inverse is what rounding errors grow by.
+POLYNOMIAL_FALL = 1e-3
 FIRST_SPAN = 8.0  # times 1/radius: of the first polynomial; the later ones may be for longer
-TERM = 1e-17  # of the largest moment: the last term of a polynomial
+LAST_TERM = 1e-17  # of the largest moment: the last term of a polynomial
 
 
 def integrate_moments(
@@ -55,7 +56,8 @@ def integrate_moments(
     start: PairMoments,
     times: Array,
     project: Callable[[Array], Array] = symmetrise,
-    show: Bar = silent,
+    *,
+    show: Bar,
 ) -> Iterator[PairMoments]:
     """Yield the pair moments at increasing times, from `start` at time 0.
 
@@ -69,7 +71,7 @@ def integrate_moments(
     budget = EvaluationBudget(last, show, start.size, _log_size(start), decay)
     for stop in times.tolist():
         if t == 0.0 < stop and m.size and math.isinf(rates.eta(0.0)):
-            t = min(FIRST, 0.5 * stop)
+            t = min(SERIES_END, 0.5 * stop)
             m = _leave_start(rates, marks, np.stack([start[2]] * 3), t)  # x joins z
         while t < stop and m.size:
             budget.size = _log_size(m)
@@ -82,15 +84,15 @@ class EvaluationBudget:
     """Counts the evaluations on the way to a last time; ValueError where they would not end.
 
     show is told how far it is, in percent.  numbers: how many are followed.  size: the logarithm of
-    them, where they may fall to NOTHING before that time; decay: by how much it falls in a unit of
-    time in the long run, 0 where that is to be seen on the way.
+    them, where they may fall to LEAST_MOMENT before that time; decay: by how much it falls in a
+    unit of time in the long run, 0 where that is to be seen on the way.
     """
 
     def __init__(
         self, last: float, show: Bar, numbers: int, size: float = 0.0, decay: float = 0.0
     ) -> None:
         self.last, self.show, self.count, self.look_at = last, show, 0, FIRST_LOOK
-        self.most = MOST / (1.0 + numbers / MANY)
+        self.most = MOST_EVALUATIONS / (1.0 + numbers / MANY_NUMBERS)
         self.size, self.before, self.decay = size, (0.0, size), decay
 
     def add(self, t: float) -> None:
@@ -108,7 +110,7 @@ class EvaluationBudget:
         speed = 0.5 * self.count / passed
         decay = self.decay if self.decay > 0.0 else (size - self.size) / passed
         if decay > 0.0:
-            left = min(left, (self.size - math.log(NOTHING)) / decay)
+            left = min(left, (self.size - math.log(LEAST_MOMENT)) / decay)
         all_of_them = self.count + speed * left
         if all_of_them > self.most:
             hours = (time.perf_counter() - self.started) / self.count * all_of_them / 3600.0
@@ -120,12 +122,12 @@ class EvaluationBudget:
 
 
 def _log_size(m: PairMoments) -> float:
-    return math.log(max(float(sizes(m).max(initial=0.0)), NOTHING))
+    return math.log(max(float(sizes(m).max(initial=0.0)), LEAST_MOMENT))
 
 
 def _without_nothing(m: PairMoments) -> PairMoments:
     """The moments with 0 in place of what would underflow: no equation can be solved there."""
-    nothing = sizes(m).max(axis=0, initial=0.0) < NOTHING
+    nothing = sizes(m).max(axis=0, initial=0.0) < LEAST_MOMENT
     return np.where(nothing, 0.0, m) if np.any(nothing) else m
 
 
@@ -144,7 +146,7 @@ def _leave_start(rates: Rates, marks: Marks, m: PairMoments, t: float) -> PairMo
 def _integrate_piece(
     rates: Rates, marks: Marks, m: PairMoments, t: float, stop: float, budget: EvaluationBudget
 ) -> tuple[float, PairMoments]:
-    """The time and the moments where one has fallen to LEAST, or those at `stop`."""
+    """The time and the moments where one has fallen to PIECE_FALL, or those at `stop`."""
     # A moment that is 0 has the size that the noise of one event gives it.
     soon = min(stop, t + 1.0)
     by_noise = marks.noise * np.array([rates.gamma(soon), rates.gamma_prime(soon)]) ** 2
@@ -153,7 +155,8 @@ def _integrate_piece(
     u, w = np.sqrt(np.where(squares > 0.0, squares, 1.0))
     scale, ratio = np.stack([u * u, u * w, w * w]), w / u
     scale = scale.reshape(scale.shape + (1,) * (m.ndim - scale.ndim))
-    noise, weights, enough = marks.noise / (u * u), marks.weights / ratio, LEAST * sizes(m / scale)
+    noise, weights = marks.noise / (u * u), marks.weights / ratio
+    enough = PIECE_FALL * sizes(m / scale)
 
     def scaled_slope(t: float, y: Array) -> Array:
         budget.add(t)
@@ -182,7 +185,7 @@ def solve(
     """
     from scipy.integrate import ode
 
-    if stop - t < SHORTEST:
+    if stop - t < SHORTEST_TIME:
         return stop, y
     shape, done = y.shape, False
     failed: list[BaseException] = []
@@ -232,7 +235,7 @@ def exponentiate(
     times: Array,
     radius: float,
     project: Callable[[Array], Array],
-    show: Bar = silent,
+    show: Bar,
 ) -> Iterator[Array]:
     """Yield e^{tG} m at increasing times, where slope(m) = G m; see `exponential`.
 
@@ -247,13 +250,13 @@ def exponentiate(
             fall = _largest(found) / _largest(m)
             if not math.isfinite(fall):
                 raise ArithmeticError(f"the moments grow beyond all numbers up to t = {end:.6g}")
-            if fall < FALL:
+            if fall < POLYNOMIAL_FALL:
                 span = 0.5 * (end - now)
                 continue
-            if fall > math.sqrt(FALL) and end < stop:
+            if fall > math.sqrt(POLYNOMIAL_FALL) and end < stop:
                 span *= 2.0
             now, m = end, project(found)
-            if _largest(m) < NOTHING:  # the least number of all would not become less
+            if _largest(m) < LEAST_MOMENT:  # the least number of all would not become less
                 m = np.zeros_like(m)
             show(int(PERCENT * now / last), f"t = {now:.4g} of {last:.4g}")
         yield m
@@ -271,7 +274,7 @@ def exponential(slope: Callable[[Array], Array], m: Array, span: float, radius: 
     before, now = m, m + slope(m) / radius
     total = ive(0, h) * before + 2.0 * ive(1, h) * now
     # Of two neighbours, for one T_k may be 0; the c_k shrink as e^{-k^2/(2h)}.
-    while ive(k, h) * max(_largest(before), _largest(now)) > TERM * _largest(total):
+    while ive(k, h) * max(_largest(before), _largest(now)) > LAST_TERM * _largest(total):
         k, before, now = k + 1, now, 2.0 * (now + slope(now) / radius) - before
         total += 2.0 * ive(k, h) * now
     return np.asarray(total)

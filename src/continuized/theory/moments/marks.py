@@ -35,7 +35,7 @@ from continuized.theory.moments.pair import (
     symmetrise,
 )
 
-LARGEST = 100  # columns: the ODE has 3 d^2 unknowns
+MOST_COLUMNS = 100  # columns: the ODE has 3 d^2 unknowns
 ON_LEAST_SQUARES = (CoordinateDescent, StochasticLeastSquares)
 
 
@@ -58,8 +58,8 @@ def marked_moments(p: Problem, method: Any, x0: ArrayLike, t: Array, show: Bar) 
             f"moments of {method.name} on {type(p).__name__} are not known exactly; use "
             "CoordinateDescent on a Quadratic or LeastSquares, or rows on LeastSquares"
         )
-    if p.dim > LARGEST:
-        raise ValueError(f"exact moments are for at most {LARGEST} columns, X has {p.dim}")
+    if p.dim > MOST_COLUMNS:
+        raise ValueError(f"exact moments are for at most {MOST_COLUMNS} columns, X has {p.dim}")
     stepper = method.prepare(p, x)
     if is_coordinate:
         marks, basis, u = coordinate_marks(stepper), np.eye(p.dim), x.ravel() - minimiser(p).ravel()
@@ -79,7 +79,7 @@ def follow(stepper: Any, marks: Marks, start: Array, times: Array, show: Bar = s
         project = symmetrise
     else:
         rates, project = Rates.constant(0.0, 1.0, 1.0), _let_z_be_x
-    found = list(integrate_moments(rates, marks, np.stack([start] * 3), times, project, show))
+    found = list(integrate_moments(rates, marks, np.stack([start] * 3), times, project, show=show))
     return np.array(found).reshape(len(times), 3, *start.shape)
 
 

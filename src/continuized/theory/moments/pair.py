@@ -11,6 +11,7 @@ the marks only the maps A -> E[G] A (`pull`) and A -> E[G A G^T] (`spread`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -108,8 +109,10 @@ class Marks(NamedTuple):
         return cls(lambda A: mean * A, lambda A: square * A, steps, weights, noise)
 
 
-def rates_of(method: Method) -> Rates:
-    """Look up the scalars of a method in continuous time."""
+def rates_of(
+    method: Method, advice: str = "use Continuized, SharpContinuized or CustomContinuized"
+) -> Rates:
+    """Look up the scalars of a method in continuous time; ValueError, with advice, for others."""
     if isinstance(method, CustomContinuized):
         return Rates(method.eta, method.eta_prime, method.gamma, method.gamma_prime)
     if isinstance(method, SharpContinuized):
@@ -119,7 +122,7 @@ def rates_of(method: Method) -> Rates:
         return Rates.constant(parameters.sharp_eta(L, mu), *steps, eta_prime=eta_prime)
     check_method(method)
     if not isinstance(method, Continuized):
-        raise ValueError(f"{method.name} counts iterations: give k=, not times")
+        raise ValueError(f"{method.name} counts iterations: {advice}")
     c = method.parameters
     return Rates(
         lambda t: parameters.eta(t, *c),
@@ -127,6 +130,15 @@ def rates_of(method: Method) -> Rates:
         lambda t: parameters.gamma(method.L),
         lambda t: parameters.gamma_prime(t, *c),
     )
+
+
+def parameter_rows(method: Method, times: Array) -> Array:
+    """Return eta, eta', gamma and gamma' of a method at many times, a row each."""
+    rates = rates_of(method)
+    if getattr(method, "start", None) == math.inf or isinstance(method, SharpContinuized):
+        return np.tile([rate(0.0) for rate in rates], (len(times), 1))
+    rows = [[rate(t) for rate in rates] for t in times.tolist()]
+    return np.array(rows, dtype=np.float64).reshape(-1, 4)
 
 
 def flow_slope(

@@ -62,7 +62,7 @@ class LocalWorker(Worker):
     ) -> None:
         super().__init__(order, objects)
         self._reports = reports
-        self._doorkeeper = Doorkeeper(self._count_stranger)
+        self.doorkeeper = Doorkeeper(self._count_stranger)
 
     async def run(self, orders: BinaryIO, port: int) -> None:
         """Listen, then obey orders until told to end."""
@@ -77,11 +77,7 @@ class LocalWorker(Worker):
 
     def admit(self, incoming: Incoming) -> None:
         """Let a connection stay for a while, in which it has to prove itself."""
-        self._doorkeeper.admit(incoming, len(self._addresses))
-
-    def release(self, incoming: Incoming) -> None:
-        """Watch a connection no longer: it has proven itself, or it has ended."""
-        self._doorkeeper.release(incoming)
+        self.doorkeeper.admit(incoming, len(self._addresses))
 
     def _count_stranger(self) -> None:
         self.process.strangers += 1
@@ -131,15 +127,16 @@ class Incoming(asyncio.Protocol):
         self._worker.admit(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._worker.release(self)
+        self._worker.doorkeeper.release(self)
 
     def data_received(self, data: bytes) -> None:
         messages = list(self._stream.feed(data))
         if messages:
-            self._worker.release(self)
+            self._worker.doorkeeper.release(self)
             self._worker.receive(messages)
         if self._stream.broken:
-            self._worker.release(self)  # it ends by what it said, whenever the loop notices
+            # It ends by what it said, whenever the loop notices.
+            self._worker.doorkeeper.release(self)
             self.transport.abort()
 
 

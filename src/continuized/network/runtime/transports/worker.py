@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from continuized.network.protocol.transitions import Message
 from continuized.network.runtime.node_process import NodeProcess
 from continuized.network.workers.records import Record
 
@@ -27,7 +28,7 @@ class Worker:
         self._saving = bool(order[0]["saving"])
         self._addresses: dict[int, Any] = {}  # of the other workers
         self._links: dict[int, Any] = {}  # to them, as far as there was something to send
-        self._inbox: list[Any] = []
+        self._inbox: list[Message] = []
         self._timer: asyncio.Handle | None = None
         self._woken = self._ended = False
         self._report_after = REPORT_EVERY  # seconds
@@ -42,7 +43,7 @@ class Worker:
             self._report_after = min(max(REPORT_EVERY, due), REPORT_AT_LEAST_EVERY)
         return record
 
-    def receive(self, messages: list[Any]) -> None:
+    def receive(self, messages: list[Message]) -> None:
         """Take messages from another worker."""
         self._inbox += messages
         self._wake()
