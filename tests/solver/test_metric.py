@@ -122,7 +122,7 @@ def test_a_secant_metric_maps_the_last_changes() -> None:
     rng = RNG(0)
     H = definite(6)
     steps = rng.standard_normal((4, 6))
-    metric = Secant(Diagonal(np.arange(1.0, 7.0)), [(s, H @ s) for s in steps])
+    metric = Secant(Diagonal(np.arange(1.0, 7.0)), [(s, H @ s) for s in steps], 10)
     np.testing.assert_allclose(metric.solve(H @ steps[-1]), steps[-1], rtol=1e-12)
     inverse = np.array([metric.solve(e) for e in np.eye(6)])
     np.testing.assert_allclose(inverse, inverse.T, rtol=0.0, atol=1e-12)
