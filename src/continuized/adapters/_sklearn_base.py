@@ -164,8 +164,9 @@ class LinearEstimator(BaseEstimator):
                 tol = min(SOONER * tol, SURE * unit)
                 options = options._replace(tol=tol)
             elif slope is not None:
-                # Of columns smaller than 1, in their own units.
-                each = slope * np.minimum(1.0 / unit, np.sqrt(problem.column_scales))
+                # Of columns smaller than 1, in their own units; empty ones have no slope.
+                sizes = np.sqrt(np.where(problem.column_scales > 0.0, problem.column_scales, 1.0))
+                each = slope * np.minimum(1.0 / unit, sizes)
                 options = options._replace(slopes=np.repeat(each, problem.classes))
         else:
             options = options._replace(prox=prox, support=SupportSolver(problem, prox))
@@ -180,7 +181,10 @@ class LinearEstimator(BaseEstimator):
             sharp = None
             if options.factory is not None and problem.loss != SQUARED:
                 sharp = options.factory.sharpen(x)
-            x = x - end.q if sharp is None else _take_last_steps(problem, end, sharp)
+            if sharp is not None:
+                x = _take_last_steps(problem, end, sharp)
+            elif stepper.changes or not stepper.corrects:
+                x = x - end.q  # not where the diagonal is all that is known: L may be large in it
         return Fit(x, stepper.k, status.success, math.nan if gap is None else gap)
 
     def _set_iterations(self, results: list[Fit]) -> None:

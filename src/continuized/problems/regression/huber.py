@@ -142,14 +142,18 @@ class ScaledHuber(SingleOutput):
         s = self._choose_scale(r)
         within = (np.abs(r) <= self.epsilon * s).astype(np.float64)
         q = within if self.shares is None else within * self.shares
-        A = np.hstack([self.X, np.ones((len(r), int(self.intercept)))])
-        found = (A.T * q) @ A / (len(r) * s)
-        found[np.diag_indices(self.X.shape[1])] += self.l2
+        found, d = np.empty((self.dim, self.dim)), self.X.shape[1]
+        found[:d, :d] = self._weighted_gram(self.X, q)
+        if self.intercept:
+            found[d, :d] = found[:d, d] = q @ self.X
+            found[d, d] = q.sum()
         square = inner(q * r, r)
         if s > self.least_scale and square > 0.0:
-            change = (q * r) @ A
-            found -= np.outer(change, change) / (square * len(r) * s)
-        return np.asarray(found)
+            change = np.append((q * r) @ self.X, (q * r).sum())[: self.dim]
+            found -= np.outer(change, change) / square
+        found /= len(r) * s
+        found[np.arange(d), np.arange(d)] += self.l2
+        return found
 
     def second_slopes(self, predictions: Array, index: Any) -> Array:
         """As those of `HuberRegression`, over s."""

@@ -69,7 +69,7 @@ class Linear(Regression):
     def _check_y(self) -> None:
         """Refuse a y that the loss has no value for."""
 
-    def _set_options(self) -> None:
+    def _set_options(self, *args: Any, **options: Any) -> None:
         """Keep what the loss takes beside the data."""
 
     def sum_over_rows(
