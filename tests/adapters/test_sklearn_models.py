@@ -432,7 +432,7 @@ def test_wide_default_fits_are_as_exact_and_take_as_many_steps(kind: str) -> Non
 
 def test_a_fit_ends_where_the_units_of_columns_say_so() -> None:
     """In units a million times as large, slopes are as much smaller, but the fit is no rougher."""
-    ours, _, X, y, find = wide_case("logistic")
+    ours, _, X, y, _ = wide_case("logistic")
     penalised = ours(random_state=0, C=1.0).fit(X, y)
     small = ours(random_state=0, C=1e12).fit(1e-6 * X, y)
     np.testing.assert_allclose(1e-6 * small.coef_, penalised.coef_, atol=1e-4)

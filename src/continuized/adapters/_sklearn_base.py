@@ -151,7 +151,8 @@ class LinearEstimator(BaseEstimator):
 
         Without prox, tol is that of the gradient in the dual norm of the Hessian, which is the norm
         of the error in the Hessian's: the error of the predictions, whatever the scales of the
-        columns.  With one it is that of the duality gap, or of the gradient mapping.
+        columns; with a slope, a run ends, too, where no entry of the gradient is above tol times
+        that.  With prox it is that of the duality gap, or of the gradient mapping.
         """
         root, tol = seed_sequence(seed), unit * check.as_float(self.tol)
         most = int(self.max_iter) if most is None else most
@@ -177,7 +178,7 @@ class LinearEstimator(BaseEstimator):
             status = loop.run()
         end, gap, x = stepper.end, stepper.end_gap, stepper.end.y
         if prox is None and status.success:
-            # Last steps, not measured: in the norm of the metric they go no farther than tol.
+            # Last steps, not measured.
             sharp = None
             if options.factory is not None and problem.loss != SQUARED:
                 sharp = options.factory.sharpen(x)

@@ -309,8 +309,9 @@ class ContinuizedPoissonRegressor(RegressorMixin, LinearEstimator):
     fit_intercept : bool
         Whether there is an intercept b, which is not penalised.
     tol : float
-        How exactly to solve: about the relative error of the predictions (root mean square, the
-        large ones weighing more).
+        How exactly to solve, as in scikit-learn's own: no entry of the gradient is larger, for
+        columns smaller than 1, and counts, in their own units; or the relative error of the
+        predictions (root mean square, the large ones weighing more) is at most this.
     verbose : int
         Above 0, a progress bar is shown on standard error.
     max_iter, random_state, warm_start
@@ -502,8 +503,10 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
     l1_ratio : float
         The penalty is l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2, with 0 the usual one.
     tol : float
-        How exactly to solve: about the error of the decision function (root mean square); where
-        l1_ratio > 0, the norm of the gradient mapping.
+        How exactly to solve, as in scikit-learn's own: no entry of the gradient (of the mean of the
+        losses) is larger, for columns smaller than 1 in their own units; or the error of the
+        decision function (root mean square) is at most twice this.  Where l1_ratio > 0, the norm of
+        the gradient mapping.
     class_weight : None, "balanced", or {class: weight}
         Multiplies the weights of the rows; "balanced" gives each class the same total.
     verbose : int

@@ -167,7 +167,7 @@ class Linear(Regression):
         d = self.X.shape[1]
         rows, constant = self._rows(index), w[d:].sum(axis=0)
         if not w[:d].any():  # as where most runs begin
-            return np.zeros((rows.shape[0], *w.shape[1:])) + constant
+            return np.asarray(np.zeros((rows.shape[0], *w.shape[1:])) + constant)
         if w.ndim == 1 or self.is_sparse:
             return np.asarray(rows @ w[:d] + constant)
         # BLAS is twice as quick with the few columns of w as rows.
