@@ -51,7 +51,7 @@ __all__ = [
     "ContinuizedRidge",
 ]
 
-SLOPE = 0.85  # of scikit-learn's tol: at its own, what is left would be more as often as less
+SLOPE = 0.7  # of scikit-learn's tol: at its own, what is left would be more as often as less
 SMALLEST_SCALE = 1e-9  # of the size of y: of data that are fitted exactly, it would go to 0
 SMALLER = 10.0  # times a scale may be smaller than the one that tol was made for
 NO_SCALE = 1e-3  # of the size of residuals: a scale at which most rows are outliers
