@@ -152,6 +152,8 @@ def test_the_best_scale_at_each_point(form: str, extras: bool) -> None:
         assert p.find_best_scale(w) == pytest.approx(abs(best.x), rel=1e-5)
         differences = [(p.fun(w + 1e-5 * e) - p.fun(w - 1e-5 * e)) / 2e-5 for e in np.eye(p.dim)]
         np.testing.assert_allclose(p.grad(w), differences, rtol=1e-5, atol=1e-6)
+        second = [(p.grad(w + 1e-6 * e) - p.grad(w - 1e-6 * e)) / 2e-6 for e in np.eye(p.dim)]
+        np.testing.assert_allclose(p.find_second_derivative(w), second, rtol=1e-5, atol=1e-6)
     exact = ScaledHuber(X, X @ [1.0, -2.0, 0.5], 0.0, epsilon=1.35, least_scale=1e-3)
     assert exact.find_best_scale(np.array([1.0, -2.0, 0.5])) == 1e-3
 

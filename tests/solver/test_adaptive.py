@@ -10,6 +10,8 @@ import pytest
 
 import continuized as cz
 from continuized import Status
+from continuized.solver.steppers.evaluations import Evaluation
+from continuized.solver.stopping import Criterion
 from tests.invariants.registry import (
     USER_STAR,
     numba_grad,
@@ -268,3 +270,13 @@ def test_points_that_nearly_coincide_are_no_error(seed: int) -> None:
     """f is not smooth: L grows until two points differ by less than a square can tell."""
     r = cz.minimize(lambda x: float(abs(x).sum()), [1.0, 2.0], np.sign, rng=seed, maxiter=2000)
     assert r.fun <= 3.0
+
+
+def test_a_run_may_end_by_the_slopes_of_its_variables() -> None:
+    """Where no entry of the gradient is larger than tol times its own, whatever the norm is."""
+    at = Evaluation(np.zeros(2), 0.0, np.array([3.0, -4.0]), np.array([3.0, -4.0]))
+    problem = cz.problems.Quadratic([1.0, 1.0], [0.0, 0.0])
+    assert Criterion(problem, None).evaluate(at, at.y, 1.0) == 5.0
+    for slopes, found in (([1.0, 2.0], 3.0), ([1.0, 0.5], 5.0), ([4.0, 1.0], 4.0)):
+        criterion = Criterion(problem, None, slopes=np.array(slopes))
+        assert criterion.evaluate(at, at.y, 1.0) == found

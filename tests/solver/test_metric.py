@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import minimize_scalar
 
 import continuized as cz
 from continuized.process import clock
 from continuized.process.random_streams import seed_sequence
 from continuized.process.stepper import Limits, Progress
+from continuized.solver import metric_factory
 from continuized.solver.loop import Loop
 from continuized.solver.metric import Dense, Diagonal, LowRank, Secant
 from continuized.solver.metric_factory import blocks, gram, make_factory, nystrom
@@ -122,7 +124,7 @@ def test_a_secant_metric_maps_the_last_changes() -> None:
     rng = RNG(0)
     H = definite(6)
     steps = rng.standard_normal((4, 6))
-    metric = Secant(Diagonal(np.arange(1.0, 7.0)), [(s, H @ s) for s in steps])
+    metric = Secant(Diagonal(np.arange(1.0, 7.0)), [(s, H @ s) for s in steps], 10)
     np.testing.assert_allclose(metric.solve(H @ steps[-1]), steps[-1], rtol=1e-12)
     inverse = np.array([metric.solve(e) for e in np.eye(6)])
     np.testing.assert_allclose(inverse, inverse.T, rtol=0.0, atol=1e-12)
@@ -130,14 +132,61 @@ def test_a_secant_metric_maps_the_last_changes() -> None:
     # On a quadratic, with as many conjugate steps as variables, it is the Hessian.
     values, vectors = np.linalg.eigh(H)
     changes = [(v, value * v) for value, v in zip(values, vectors.T, strict=True)]
-    whole = Secant(Diagonal(np.ones(6)), changes)
+    whole = Secant(Diagonal(np.ones(6)), changes, 10)
     inverse = np.array([whole.solve(e) for e in np.eye(6)])
     np.testing.assert_allclose(inverse, np.linalg.inv(H), atol=1e-12)
     # A pair that shows no curvature is left out.
-    bent = Secant(Diagonal(np.ones(6)), [(steps[0], H @ steps[0]), (steps[1], -steps[1])])
-    alone = Secant(Diagonal(np.ones(6)), [(steps[0], H @ steps[0])])
+    pairs = [(steps[0], H @ steps[0]), (steps[1], -steps[1])]
+    bent = Secant(Diagonal(np.ones(6)), pairs, 10)
+    alone = Secant(Diagonal(np.ones(6)), pairs[:1], 10)
     direction = bent.solve(steps[2]) / alone.solve(steps[2])
     assert np.isfinite(direction).all()
+
+
+def test_a_secant_metric_learns_one_change_after_the_other() -> None:
+    """To the bits of one that is made of the last ones: a run that is resumed makes it so."""
+    rng, base = RNG(3), Diagonal(np.arange(1.0, 7.0))
+    H, steps, g = definite(6), rng.standard_normal((12, 6)), rng.standard_normal(6)
+    pairs = [(s, H @ s) for s in steps]
+    metric = Secant(base, pairs[:1], 3)
+    for last in range(2, 13):
+        metric.learn(*pairs[last - 1])
+        again = Secant(base, pairs[max(last - 3, 0) : last], 3)
+        assert metric.solve(g).tolist() == again.solve(g).tolist()
+        assert metric.solve(g).tolist() == Secant(base, pairs[:last], 3).solve(g).tolist()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["logistic", "poisson", "softmax"])
+def test_the_first_step_goes_near_to_where_f_is_least_along_it(
+    kind: str, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the diagonal's norm 1/L is far below 1: all columns of a wide X depend on each other."""
+    rng = RNG(5)
+    X, y = rng.standard_normal((60, 900)), rng.integers(0, 3, 60).astype(np.float64)
+    options = {"weights": rng.random(60) if weighted else None, "intercept": True}
+    if kind == "softmax":
+        p: Any = cz.problems.SoftmaxRegression(X, y, 0.05, **options)
+    elif kind == "poisson":
+        p = cz.problems.PoissonRegression(X, y, 0.05, **options)
+    else:
+        p = cz.problems.LogisticRegression(X, np.sign(y - 0.5), 0.05, **options)
+    factory = make_factory("auto", p, seed_sequence(0), learns=True)
+    assert factory.first_kind == "diag"
+    for w in (np.zeros(p.dim), 0.01 * rng.standard_normal(p.dim)):
+        g = p.grad(w)
+        q = factory.build(w, 0, "diag").solve(g)
+        L = factory.find_first_L(w, g, q)
+        best = minimize_scalar(lambda t, w=w, q=q: p.fun(w - t * q), bracket=(0.0, 1.0 / L))
+        assert L > 2.0
+        assert 0.4 * best.x < 1.0 / L < 1.1 * best.x
+        with monkeypatch.context() as patch:  # with the curvature of the first point alone
+            patch.setattr(metric_factory, "LENGTHS", 1)
+            first = factory.find_first_L(w, g, q)
+        along = (p.grad(w + 1e-5 * q) - p.grad(w - 1e-5 * q)) @ q / 2e-5
+        assert first == pytest.approx(along / (g @ q), rel=1e-6)
+        if kind != "poisson":  # of which the curvature is the same, about, all along
+            assert p.fun(w - q / L) < p.fun(w - q / first)
 
 
 @pytest.mark.parametrize("events", [5, 11])

@@ -16,11 +16,13 @@ from continuized.process import clock
 from continuized.process.prox import Separable
 from continuized.process.random_streams import seed_sequence
 from continuized.process.stepper import Limits
-from continuized.solver.array_api import copy, namespace
+from continuized.solver.array_api import copy, inner, namespace
 from continuized.solver.loop import Loop
+from continuized.solver.metric import Metric
 from continuized.solver.metric_factory import make_factory
 from continuized.solver.sparse_newton import SupportSolver
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
+from continuized.solver.steppers.evaluations import Evaluation
 from continuized.support import validation as check
 from continuized.support.progress import bar, warn_caller
 
@@ -52,12 +54,15 @@ __all__ = [
     "d2_tweedie_score",
     "equalise_columns",
     "find_mean",
+    "make_problem",
     "make_prox",
     "root_mean_square",
 ]
 
 FLOATS = (np.float64, np.float32)  # X is used as it is; other numbers become float64
 LARGEST_SEED = 2**31 - 1
+# A run that ends with two steps of Newton ends so many times sooner, if it is then so near.
+SOONER, SURE = 10.0, 1e-3
 
 
 class Fit(NamedTuple):
@@ -139,19 +144,31 @@ class LinearEstimator(BaseEstimator):
         *,
         prox: Separable | None = None,
         unit: float = 1.0,
+        slope: float | None = None,
         most: int | None = None,
     ) -> Fit:
         """Find the minimiser from w0, in at most so many events, to tol in a unit.
 
         Without prox, tol is that of the gradient in the dual norm of the Hessian, which is the norm
         of the error in the Hessian's: the error of the predictions, whatever the scales of the
-        columns.  With one it is that of the duality gap, or of the gradient mapping.
+        columns; with a slope, a run ends, too, where no entry of the gradient is above tol times
+        that.  With prox it is that of the duality gap, or of the gradient mapping.
         """
         root, tol = seed_sequence(seed), unit * check.as_float(self.tol)
         most = int(self.max_iter) if most is None else most
         options = AdaptiveOptions(tol, record=False, certified=False)
         if prox is None:
-            options = options._replace(factory=make_factory("auto", problem, root, learns=True))
+            factory = make_factory("auto", problem, root, learns=True)
+            options = options._replace(factory=factory)
+            is_sharpened = factory.is_cheap and problem.loss != SQUARED
+            if is_sharpened and tol < SURE * unit:
+                tol = min(SOONER * tol, SURE * unit)
+                options = options._replace(tol=tol)
+            elif slope is not None:
+                # Of columns smaller than 1, in their own units; empty ones have no slope.
+                sizes = np.sqrt(np.where(problem.column_scales > 0.0, problem.column_scales, 1.0))
+                each = slope * np.minimum(1.0 / unit, sizes)
+                options = options._replace(slopes=np.repeat(each, problem.classes))
         else:
             options = options._replace(prox=prox, support=SupportSolver(problem, prox))
         stepper = AdaptiveStepper(problem, w0, options)
@@ -161,15 +178,14 @@ class LinearEstimator(BaseEstimator):
             status = loop.run()
         end, gap, x = stepper.end, stepper.end_gap, stepper.end.y
         if prox is None and status.success:
-            # Last steps, not measured: in the norm of the metric they go no farther than tol.
+            # Last steps, not measured.
             sharp = None
             if options.factory is not None and problem.loss != SQUARED:
                 sharp = options.factory.sharpen(x)
-            if sharp is None:
-                x = x - end.q
-            else:
-                x = x - sharp.solve(end.g)
-                x -= sharp.solve(problem.grad(x))
+            if sharp is not None:
+                x = _take_last_steps(problem, end, sharp)
+            elif stepper.changes or not stepper.corrects:
+                x = x - end.q  # not where the diagonal is all that is known: L may be large in it
         return Fit(x, stepper.k, status.success, math.nan if gap is None else gap)
 
     def _set_iterations(self, results: list[Fit]) -> None:
@@ -203,6 +219,15 @@ class LinearEstimator(BaseEstimator):
         return tags
 
 
+def _take_last_steps(problem: Any, end: Evaluation, sharp: Metric) -> Array:
+    """Take two steps of Newton, unless the first leads away: the run's own last step then."""
+    q = sharp.solve(end.g)
+    x = end.y - q
+    g = problem.grad(x)
+    rest = sharp.solve(g)
+    return x - rest if inner(g, rest) <= inner(end.g, q) else end.y - end.q
+
+
 def equalise_columns(X: Any, weights: Array | None) -> tuple[Any, Array]:
     """Return X with columns of the mean square 1, a copy, and what they were divided by.
 
@@ -217,6 +242,12 @@ def equalise_columns(X: Any, weights: Array | None) -> tuple[Any, Array]:
     X = X.copy()
     X.data /= scales[X.indices]
     return X, scales
+
+
+def make_problem(kind: Any, X: Any, y: Array, l2: float, **options: Any) -> Any:
+    """Make a regression of what was checked before; of a sparse X it puts the entries in order."""
+    make = kind.of_checked if isinstance(X, np.ndarray) and X.flags.aligned else kind
+    return make(X, y, l2, **options)
 
 
 def make_prox(problem: Any, l1: float, l2: float, positive: bool, scales: Array) -> Separable:

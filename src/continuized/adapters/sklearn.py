@@ -26,6 +26,7 @@ from continuized.adapters._sklearn_base import (
     d2_tweedie_score,
     equalise_columns,
     find_mean,
+    make_problem,
     make_prox,
     root_mean_square,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "ContinuizedRidge",
 ]
 
+SLOPE = 0.7  # of scikit-learn's tol: at its own, what is left would be more as often as less
 SMALLEST_SCALE = 1e-9  # of the size of y: of data that are fitted exactly, it would go to 0
 SMALLER = 10.0  # times a scale may be smaller than the one that tol was made for
 NO_SCALE = 1e-3  # of the size of residuals: a scale at which most rows are outliers
@@ -103,8 +105,8 @@ class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
         X, columns = (X, np.ones(d)) if is_plain else equalise_columns(X, weights)
         options: dict[str, Any] = {"weights": weights, "intercept": intercept}
         is_smooth = l1 == 0.0 and not self.positive
-        make = LeastSquares.of_checked if isinstance(X, np.ndarray) else LeastSquares
-        problem = make(X, (y - middle) / scale, l2 if is_smooth else 0.0, **options)
+        smooth = l2 if is_smooth else 0.0
+        problem = make_problem(LeastSquares, X, (y - middle) / scale, smooth, **options)
         w0 = np.zeros(problem.dim)
         if start is not None:
             w0 = np.append(columns * start[:d], start[d] - middle)[: problem.dim] / scale
@@ -307,8 +309,9 @@ class ContinuizedPoissonRegressor(RegressorMixin, LinearEstimator):
     fit_intercept : bool
         Whether there is an intercept b, which is not penalised.
     tol : float
-        How exactly to solve: about the relative error of the predictions (root mean square, the
-        large ones weighing more).
+        How exactly to solve, as in scikit-learn's own: no entry of the gradient is larger, for
+        columns smaller than 1, and counts, in their own units; or the relative error of the
+        predictions (root mean square, the large ones weighing more) is at most this.
     verbose : int
         Above 0, a progress bar is shown on standard error.
     max_iter, random_state, warm_start
@@ -350,13 +353,14 @@ class ContinuizedPoissonRegressor(RegressorMixin, LinearEstimator):
         alpha = check.real(self.alpha, "alpha", minimum=0.0)
         X, y, weights = self._check_data(X, y, sample_weight, y_numeric=True)
         intercept, d = self.fit_intercept, X.shape[1]
-        problem = PoissonRegression(X, y, alpha, weights=weights, intercept=intercept)
+        options: dict[str, Any] = {"weights": weights, "intercept": intercept}
+        problem = make_problem(PoissonRegression, X, y, alpha, **options)
         if problem.mean == 0.0:
             raise ValueError("every y is 0, or has no weight; there is nothing to fit")
         start = self._find_start(1, d)
         w0 = np.append(np.zeros(d), math.log(problem.mean)) if start is None else start.ravel()
         unit = math.sqrt(problem.mean)
-        r = self._solve(problem, w0[: problem.dim], self._draw_seed(), unit=unit)
+        r = self._solve(problem, w0[: problem.dim], self._draw_seed(), unit=unit, slope=SLOPE)
         self.coef_, self.intercept_ = r.x[:d], float(r.x[d:].sum())
         self.n_iter_ = max(int(r.nit), 1)
         self._warn_unless(r.success, self.n_iter_)
@@ -415,7 +419,7 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
         epsilon: float = 1.35,
         alpha: float = 1e-4,
         fit_intercept: bool = True,
-        tol: float = 1e-5,
+        tol: float = 1e-4,
         max_iter: int = 1000,
         random_state: Any = None,
         warm_start: bool = False,
@@ -445,9 +449,9 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
         unit = find_scale(residuals, epsilon, weights)
         unit = unit if unit > NO_SCALE * size else size
         # Of w / unit, and divided by 2 unit times the sum of the weights.
-        problem = ScaledHuber(
-            X, y / unit, alpha * unit / total, epsilon=epsilon, least_scale=least / unit,
-            weights=weights, intercept=intercept,
+        problem = make_problem(
+            ScaledHuber, X, y / unit, alpha * unit / total, epsilon=epsilon,
+            least_scale=least / unit, weights=weights, intercept=intercept,
         )  # fmt: skip
         scale, events, is_done, is_due = 1.0, 0, False, True
         while is_due and not is_done:
@@ -499,8 +503,10 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
     l1_ratio : float
         The penalty is l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2, with 0 the usual one.
     tol : float
-        How exactly to solve: about the error of the decision function (root mean square); where
-        l1_ratio > 0, the norm of the gradient mapping.
+        How exactly to solve, as in scikit-learn's own: no entry of the gradient (of the mean of the
+        losses) is larger, for columns smaller than 1 in their own units; or the error of the
+        decision function (root mean square) is at most twice this.  Where l1_ratio > 0, the norm of
+        the gradient mapping.
     class_weight : None, "balanced", or {class: weight}
         Multiplies the weights of the rows; "balanced" gives each class the same total.
     verbose : int
@@ -524,7 +530,7 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         *,
         l1_ratio: float = 0.0,
         fit_intercept: bool = True,
-        tol: float = 2e-4,
+        tol: float = 1e-4,
         max_iter: int = 1000,
         class_weight: Any = None,
         verbose: int = 0,
@@ -556,16 +562,17 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         options: dict[str, Any] = {"weights": weights, "intercept": self.fit_intercept}
         smooth = l2 if ratio == 0.0 else 0.0
         if count == 2:
-            problem: Any = LogisticRegression(X, 2.0 * labels - 1.0, smooth, **options)
+            problem = make_problem(LogisticRegression, X, 2.0 * labels - 1.0, smooth, **options)
         else:
-            problem = SoftmaxRegression(X, labels, smooth, classes=count, **options)
+            problem = make_problem(SoftmaxRegression, X, labels, smooth, classes=count, **options)
         prox = None if ratio == 0.0 else make_prox(problem, l1, l2, False, scales)
         columns = 1 if count == 2 else count
         start = self._find_start(columns, d)
         w0 = np.zeros(problem.dim)
         if start is not None:
             w0 = (start * np.append(scales, 1.0)[:, np.newaxis]).ravel()[: problem.dim]
-        r = self._solve(problem, w0, self._draw_seed(), prox=prox)
+        unit = 1.0 if prox is not None else 2.0  # the curvature of the loss is at most 1/4
+        r = self._solve(problem, w0, self._draw_seed(), prox=prox, unit=unit, slope=SLOPE)
         W = r.x.reshape(-1, columns)
         self.coef_ = np.ascontiguousarray((W[:d] / scales[:, np.newaxis]).T)
         self.intercept_ = W[d:].sum(axis=0)

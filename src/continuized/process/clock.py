@@ -137,7 +137,8 @@ class Stream(Checkpointed):
             # cumsum adds from left to right, so that blocks of any size give equal bits.
             t = dt.astype(np.float64)
             t[:1] += self.t
-            t.cumsum(out=t)
+            if n > 1:
+                t.cumsum(out=t)
         else:
             t = self._times[self.k : self.k + n]
         marks = None if self._marks is None else self._marks(len(t))

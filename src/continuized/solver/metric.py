@@ -285,32 +285,57 @@ class Secant(_Named):
 
     Limited-memory BFGS: from a multiple of the base, one pair (s, y) after the other corrects P^-1
     by the least that makes it map y to s and leaves it symmetric and positive definite.  The last
-    pair tells the multiple.  Pairs with <s, y> <= 0 are left out; one at least is given.
+    pair tells the multiple.  Pairs with <s, y> <= 0 are left out; one at least is given, and so
+    many at most are kept.
 
     >>> pair = np.array([1.0, 0.0]), np.array([4.0, 0.0])
-    >>> Secant(Diagonal([1.0, 1.0]), [pair]).solve(np.array([4.0, 8.0])).tolist()
+    >>> Secant(Diagonal([1.0, 1.0]), [pair], 10).solve(np.array([4.0, 8.0])).tolist()
     [1.0, 2.0]
     """
 
     name = "secant"
 
-    def __init__(self, base: Metric, changes: Sequence[tuple[Array, Array]]) -> None:
-        self._base, self._scale = base, 1.0
-        self._changes = np.array(changes, np.float64)
-        self._along = np.einsum("ij,ij->i", self._changes[:, 0], self._changes[:, 1])
-        if self._along[-1] > 0.0:
-            y = self._changes[-1, 1]
-            square = threads.inner(y, base.solve(y))
-            self._scale = float(self._along[-1]) / square if square > 0.0 else 1.0
+    def __init__(self, base: Metric, changes: Sequence[tuple[Array, Array]], most: int) -> None:
+        self._base, self._scale, self._most = base, 1.0, most
+        # With room for as many again: so that they are moved once in so many times.
+        self._changes = np.empty((2 * most, 2, len(changes[0][0])))
+        self._along = np.empty(2 * most)
+        self._first = self._last = 0
+        for s, y in changes[-most:]:
+            self._keep(s, y)
+        self._find_scale()
+
+    def learn(self, s: Array, y: Array) -> None:
+        """Correct it by one pair more, and leave out the first where there are too many."""
+        self._keep(s, y)
+        self._find_scale()
+
+    def _keep(self, s: Array, y: Array) -> None:
+        if self._last == len(self._changes):
+            kept = self._most - 1
+            for array in (self._changes, self._along):
+                array[:kept] = array[-kept:]
+            self._last = kept
+        self._changes[self._last] = s, y
+        self._along[self._last] = threads.inner(*self._changes[self._last])
+        self._last += 1
+        self._first = max(self._last - self._most, 0)
+
+    def _find_scale(self) -> None:
+        """Find what the base is multiplied by, so that it fits along the last change."""
+        along, y = float(self._along[self._last - 1]), self._changes[self._last - 1, 1]
+        square = threads.inner(y, self._base.solve(y)) if along > 0.0 else 0.0
+        self._scale = along / square if square > 0.0 else 1.0
 
     def solve(self, g: Array) -> Array:
         from continuized.solver.kernels.gram import add_changes, remove_changes
 
-        v = np.array(g, np.float64).ravel()
-        shares = remove_changes(self._changes, self._along, v)
+        kept = slice(self._first, self._last)
+        changes, along, v = self._changes[kept], self._along[kept], np.array(g, np.float64).ravel()
+        shares = remove_changes(changes, along, v)
         v = self._base.solve(v)
         v *= self._scale
-        add_changes(self._changes, self._along, shares, v)
+        add_changes(changes, along, shares, v)
         return v.reshape(g.shape)
 
 

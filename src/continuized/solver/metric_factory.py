@@ -29,6 +29,7 @@ import numpy as np
 
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SOFTMAX, SQUARED
+from continuized.problems.regression.huber import ScaledHuber
 from continuized.problems.regression.spectrum import count_pairs
 from continuized.process.random_streams import METRICS, Root, child
 from continuized.solver.metric import (
@@ -66,6 +67,7 @@ FEWEST_STEPS = 4  # that a run takes in a new Hessian to its end
 # Where it is corrected at every event: for how many steps at least the diagonal and what comes
 # after it stay, and how many times as long as it costs.
 FIRST_STEPS, LEARNING_STEPS, LEARNING_LONGER = 12, 4, 2.0
+LENGTHS = 3  # of a first step that are tried, each with the curvature half way along the one before
 CHEAP = 2.0  # steps: for so little a whole Hessian is made from all rows
 NEWTON = 6.0  # whole Hessians take a run to its end
 
@@ -99,11 +101,10 @@ class MetricFactory:
 
     @cached_property
     def _begins_with_diagonal(self) -> bool:
-        """Whether steps in the norm of the diagonal may be all that it takes: not where rows are
-        fewer than columns, for all columns depend on each other then."""
+        """Whether steps in the norm of the diagonal, corrected, may be all that it takes."""
         p = self.problem
         if self.learns and p.loss != SQUARED:
-            return not _is_wide(p)
+            return True
         return (
             self.kind == "gram"
             and p.classes == 1
@@ -111,10 +112,36 @@ class MetricFactory:
             and self.cost["gram"] > FIRST_STEPS
         )
 
+    def find_first_L(self, w: Array, g: Array, q: Array) -> float:
+        """Find the L of a first step from w, of the gradient g, in the diagonal's norm: q = P^-1 g.
+
+        Where columns depend on each other, as they all do where rows are fewer, it is far above 1.
+        Beside small data, an event that is rejected costs no more than the look for it.
+        """
+        if self.is_cheap:
+            return 1.0
+        p, v = self.problem, q.ravel()
+        square, penalised = threads.inner(g.ravel(), v), v[: p.column_count * p.classes]
+        penalty = p.l2 * threads.inner(penalised, penalised)
+        losses = p.sum_over_rows(sum_along_step, w.ravel(), v, square, penalty) / p.row_count
+        L = float(losses + penalty) / square if square > 0.0 else 1.0
+        return L if 0.0 < L < math.inf else 1.0
+
     def sharpen(self, at: Array) -> Metric | None:
         """Make the whole Hessian at the end of a run, where it costs little."""
-        is_cheap = self.kind == "gram" and self.cost["gram"] <= CHEAP and _sees_all(self.problem)
-        return self.build(at, 0, "gram") if is_cheap else None
+        if not self.is_cheap:
+            return None
+        if isinstance(self.problem, ScaledHuber):
+            try:
+                return Dense.of(_add_floor(self.problem, self.problem.find_second_derivative(at)))
+            except ValueError:  # of few rows within
+                return None
+        return self.build(at, 0, "gram")
+
+    @cached_property
+    def is_cheap(self) -> bool:
+        """Whether the whole Hessian costs little."""
+        return self.kind == "gram" and self.cost["gram"] <= CHEAP and _sees_all(self.problem)
 
     @property
     def kinds(self) -> set[str]:
@@ -382,6 +409,26 @@ def sum_curvatures(p: Any, index: Any, w: Array, m: int) -> Array:
     of (s_i x q_i)(s_i x q_i)^T."""
     rows, q = p.sample_curvatures(w, index)
     return _gram(rows, np.sqrt(q / m)[:, None] if q.ndim == 1 else q / math.sqrt(m))
+
+
+def sum_along_step(p: Any, index: Any, w: Array, v: Array, slope: float, penalty: float) -> Array:
+    """The part of these rows in the sum of <v, q_i s_i s_i^T v>, the curvature along v, half way
+    along a step from w against v to where f is least.
+
+    slope: of f along v; penalty: its curvature.  How far that is, these rows say for themselves:
+    the predictions on the way cost nothing, once those of w and v are known.
+    """
+    first, change = (p.predictions(at.reshape(-1, p.classes), index) for at in (w, v))
+    shares, length, total = 1.0 if p.shares is None else p.shares[index], 0.0, 0.0
+    for _ in range(LENGTHS):
+        q = p.second_slopes(first - 0.5 * length * change, index).reshape(change.shape)
+        squares = (q * change**2).sum(axis=1)
+        if p.loss == SOFTMAX:
+            squares -= (q * change).sum(axis=1) ** 2
+        total = float((shares * squares).sum())
+        curvature = total / len(change) + penalty
+        length = slope / curvature if curvature > 0.0 else 0.0
+    return np.array(total)
 
 
 def _add_diagonals(P: Array, classes: int) -> Array:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from continuized.problems.base import Array, Problem
 from continuized.process.prox import Prox, mapping_norm
 from continuized.solver.array_api import eps_of, inner, norm
@@ -27,10 +29,20 @@ TOO_LARGE = (
 
 class Criterion:
     """The duality gap where it is known (and wanted), otherwise the norm of the gradient, in the
-    dual norm of the metric, or of the gradient mapping."""
+    dual norm of the metric, or of the gradient mapping.
 
-    def __init__(self, problem: Problem, prox: Prox | None, certified: bool = True) -> None:
-        self._prox = prox
+    slopes: with a number > 0 for each variable, the largest entry of the gradient over them stands
+    for its norm where that is less: a run ends, too, where no variable has a larger slope.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        prox: Prox | None,
+        certified: bool = True,
+        slopes: Array | None = None,
+    ) -> None:
+        self._prox, self._slopes = prox, slopes
         # What turns a gradient into a duality gap; 0 where nothing does.
         regression = certified and prox is None and hasattr(problem, "curvature")
         known = regression and not getattr(problem, "intercept", False)
@@ -55,11 +67,12 @@ class Criterion:
         gap = self.gap(at)
         if gap is not None:
             return gap
-        if self._prox is None and not self.dual_norm:
-            return norm(at.g)
-        if self._prox is None:
-            return math.sqrt(max(inner(at.g, at.q), 0.0))
-        return mapping_norm(self._prox, at.y, at.g, gamma, x)
+        if self._prox is not None:
+            return mapping_norm(self._prox, at.y, at.g, gamma, x)
+        size = math.sqrt(max(inner(at.g, at.q), 0.0)) if self.dual_norm else norm(at.g)
+        if self._slopes is None:
+            return size
+        return min(size, float(np.abs(at.g / self._slopes).max()))
 
 
 def is_far(x: Array, start: Array) -> bool:

@@ -45,7 +45,7 @@ class HuberRegression(SingleOutput):
         self.delta = check.real(delta, "delta", above=0.0)
         self.loss = -self.delta
 
-    def _second_slopes(self, predictions: Array, index: Any) -> Array:
+    def second_slopes(self, predictions: Array, index: Any) -> Array:
         """The curvatures of parabolas that touch the losses here, and lie above them everywhere.
 
         Beyond delta the second derivative is 0, which says nothing of a loss that bends nearby: a
@@ -84,6 +84,9 @@ class ScaledHuber(SingleOutput):
         intercept: bool = False,
     ) -> None:
         super().__init__(X, y, l2, weights=weights, intercept=intercept)
+        self._set_options(epsilon, least_scale)
+
+    def _set_options(self, epsilon: float, least_scale: float) -> None:
         self.epsilon, self.least_scale, self._last = epsilon, least_scale, 0.0
 
     @property
@@ -92,16 +95,18 @@ class ScaledHuber(SingleOutput):
         return 1.0
 
     def _evaluate(self, x: ArrayLike, value: bool, gradient: bool) -> tuple[float, Array]:
-        w, d, n = np.asarray(x, np.float64).ravel(), self.X.shape[1], len(self.y)
+        x = np.asarray(x)
+        w, d, n = x.astype(np.float64, copy=False).ravel(), self.X.shape[1], len(self.y)
         r = self.y - self.predictions(w, slice(None))
         s = self._choose_scale(r)
-        inside = np.clip(r, -self.epsilon * s, self.epsilon * s)
+        inside = np.minimum(np.maximum(r, -self.epsilon * s), self.epsilon * s)
         slopes = inside if self.shares is None else self.shares * inside
         f = 0.5 * (s + inner(slopes, 2.0 * r - inside) / (n * s))
         f += 0.5 * self.l2 * inner(w[:d], w[:d])
-        g = self.l2 * w - np.append(slopes @ self.X, slopes.sum())[: self.dim] / (n * s)
-        g[d:] -= self.l2 * w[d:]
-        return f, g.astype(np.asarray(x).dtype, copy=False).reshape(np.shape(x))
+        g = np.empty(self.dim)
+        g[:d] = self.l2 * w[:d] - (slopes @ self.X) / (n * s)
+        g[d:] = -slopes.sum() / (n * s)
+        return f, g.astype(x.dtype, copy=False).reshape(x.shape)
 
     def find_best_scale(self, w: Array) -> float:
         """Find the s of these coefficients."""
@@ -115,7 +120,8 @@ class ScaledHuber(SingleOutput):
         for _ in range(MOST_STEPS if s > 0.0 else 0):
             is_inside = size <= self.epsilon * s
             within = is_inside if self.shares is None else is_inside * self.shares
-            room = 1.0 - self.epsilon**2 * (1.0 - float(within.mean()))
+            share = np.count_nonzero(within) if self.shares is None else float(within.sum())
+            room = 1.0 - self.epsilon**2 * (1.0 - share / len(size))
             square = float(within @ squares) / len(size)
             if not (room > 0.0 and square > 0.0):
                 break
@@ -126,7 +132,30 @@ class ScaledHuber(SingleOutput):
         self._last = find_scale(residuals, self.epsilon, self.weights)
         return max(self._last, self.least_scale)
 
-    def _second_slopes(self, predictions: Array, index: Any) -> Array:
+    def find_second_derivative(self, w: Array) -> Array:
+        """Find the matrix of Newton's step at w, for the s that is best everywhere: of the rows
+        within epsilon s, and less by what s gains as it follows.
+
+        Beside it, the parabolas of `second_slopes` are a bound: safe, but not as near.
+        """
+        r = self.y - self.predictions(w.ravel(), slice(None))
+        s = self._choose_scale(r)
+        within = (np.abs(r) <= self.epsilon * s).astype(np.float64)
+        q = within if self.shares is None else within * self.shares
+        found, d = np.empty((self.dim, self.dim)), self.X.shape[1]
+        found[:d, :d] = self._weighted_gram(self.X, q)
+        if self.intercept:
+            found[d, :d] = found[:d, d] = q @ self.X
+            found[d, d] = q.sum()
+        square = inner(q * r, r)
+        if s > self.least_scale and square > 0.0:
+            change = np.append((q * r) @ self.X, (q * r).sum())[: self.dim]
+            found -= np.outer(change, change) / square
+        found /= len(r) * s
+        found[np.arange(d), np.arange(d)] += self.l2
+        return found
+
+    def second_slopes(self, predictions: Array, index: Any) -> Array:
         """As those of `HuberRegression`, over s."""
         residuals = self.y[index] - predictions[:, 0]
         s = self._choose_scale(residuals)

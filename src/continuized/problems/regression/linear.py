@@ -47,18 +47,30 @@ class Linear(Regression):
 
     @classmethod
     def of_checked(
-        cls, X: Array, y: Array, l2: float, *, weights: Array | None, intercept: bool
+        cls,
+        X: Array,
+        y: Array,
+        l2: float,
+        *,
+        weights: Array | None,
+        intercept: bool,
+        **options: Any,
     ) -> Any:
         """Make the regression of a finite C-ordered array of floats X, and of weights and options,
-        that were checked before: beside small data, to do so again would take long."""
+        that were checked before: to do so again would take long, beside small data and beside few
+        passes over large ones."""
         made = cls.__new__(cls)
         made.X, made.y = X, check.array(y, "y", dtype=np.float64, finite=True)
         made.l2, made.weights, made.intercept = l2, weights, intercept
         made._check_y()
+        made._set_options(**options)
         return made
 
     def _check_y(self) -> None:
         """Refuse a y that the loss has no value for."""
+
+    def _set_options(self, *args: Any, **options: Any) -> None:
+        """Keep what the loss takes beside the data."""
 
     def sum_over_rows(
         self, question: Callable[..., Any], *arguments: Any, index: Any = ALL_ROWS
@@ -144,16 +156,22 @@ class Linear(Regression):
     def curvatures(self, w: ArrayLike, index: Any) -> Array:
         """Return the q of `sample_curvatures` alone."""
         at = np.asarray(w, np.float64).reshape(self.variables, self.classes)
-        return self._second_slopes(self.predictions(at, index), index)
+        return self.second_slopes(self.predictions(at, index), index)
 
-    def _second_slopes(self, predictions: Array, index: Any) -> Array:
+    def second_slopes(self, predictions: Array, index: Any) -> Array:
         """Return what tells the second derivative of the loss of each of these rows."""
         raise NotImplementedError
 
     def predictions(self, w: Array, index: Any) -> Array:
         """Return <x_i, w> for these rows, with the intercept; for each column of a matrix w."""
         d = self.X.shape[1]
-        return np.asarray(self._rows(index) @ w[:d] + w[d:].sum(axis=0))
+        rows, constant = self._rows(index), w[d:].sum(axis=0)
+        if not w[:d].any():  # as where most runs begin
+            return np.asarray(np.zeros((rows.shape[0], *w.shape[1:])) + constant)
+        if w.ndim == 1 or self.is_sparse:
+            return np.asarray(rows @ w[:d] + constant)
+        # BLAS is twice as quick with the few columns of w as rows.
+        return np.asarray((np.ascontiguousarray(w[:d].T) @ rows.T).T + constant)
 
     def _rows(self, index: Any) -> Any:
         """Return X[index]; all of X without the copy that SciPy would make."""

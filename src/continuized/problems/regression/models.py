@@ -155,7 +155,7 @@ class SingleOutput(Linear):
         if self.loss != SQUARED:
             at = np.asarray(w, np.float64).reshape(self.dim, 1)
             predictions = self.predictions(at, slice(None))
-            factors = factors * self._second_slopes(predictions, slice(None))
+            factors = factors * self.second_slopes(predictions, slice(None))
         A = self.X if every else (self.columns if self.is_sparse else self.X)[:, columns]
         found, m = np.empty((len(chosen), len(chosen))), len(columns)
         # For little work, the switch itself would take longer.
@@ -230,7 +230,7 @@ class LeastSquares(SingleOutput):
     loss = SQUARED
     curvature = 1.0
 
-    def _second_slopes(self, predictions: Array, index: Any) -> Array:
+    def second_slopes(self, predictions: Array, index: Any) -> Array:
         return np.ones(len(predictions))
 
     @cached_property
@@ -274,6 +274,8 @@ class LogisticRegression(SingleOutput):
         intercept: bool = False,
     ) -> None:
         super().__init__(X, y, l2, weights=weights, intercept=intercept)
+
+    def _check_y(self) -> None:
         check_labels(self.y)
 
     @cached_property
@@ -289,7 +291,7 @@ class LogisticRegression(SingleOutput):
             return None
         return self._minimise_by_newton()
 
-    def _second_slopes(self, predictions: Array, index: Any) -> Array:
+    def second_slopes(self, predictions: Array, index: Any) -> Array:
         return np.asarray(logistic_second_slope(np.exp(-np.abs(predictions[:, 0]))))
 
     def is_separated_by(self, x: ArrayLike) -> bool:
@@ -331,6 +333,9 @@ class SoftmaxRegression(Linear):
         intercept: bool = False,
     ) -> None:
         super().__init__(X, y, l2, weights=weights, intercept=intercept)
+        self._set_options(classes)
+
+    def _set_options(self, classes: int | None = None) -> None:
         self.labels, self.classes = check_class_labels(self.y, classes)
 
     def fun(self, x: ArrayLike) -> float:
@@ -419,7 +424,7 @@ class SoftmaxRegression(Linear):
         found[np.diag_indices(len(chosen))] += np.where(columns < d, self.l2, 0.0)
         return found
 
-    def _second_slopes(self, predictions: Array, index: Any) -> Array:
+    def second_slopes(self, predictions: Array, index: Any) -> Array:
         """The probabilities p of the classes in each row: they give diag(p) - p p^T."""
         p = np.exp(predictions - predictions.max(axis=1, keepdims=True))
         return np.asarray(p / p.sum(axis=1, keepdims=True))

@@ -67,5 +67,5 @@ class PoissonRegression(SingleOutput):
             return None
         return self._minimise_by_newton()
 
-    def _second_slopes(self, predictions: Array, index: Any) -> Array:
+    def second_slopes(self, predictions: Array, index: Any) -> Array:
         return np.asarray(np.exp(np.minimum(predictions[:, 0], LARGEST_EXPONENT)))

@@ -135,6 +135,7 @@ class AdaptiveOptions(NamedTuple):
     method: Method | None = None  # known constants: nothing is adapted
     record: bool = True
     certified: bool = True  # tol is a bound on f - f* where one is known
+    slopes: Array | None = None  # times tol: a run ends where no entry of the gradient is larger
     skipping: bool = False  # known constants: no jump where a gradient is not finite
     support: SupportSolver | None = None  # of a prox that makes entries zero
 
@@ -155,7 +156,7 @@ class AdaptiveStepper(Stepper):
         self.prox, self.factory, self.support = options.prox, options.factory, options.support
         self.restarts = self.rejected = self.since = self.metrics_made = self.skipped = 0
         self.in_a_row, self.doubt_at = 0, FIRST_DOUBT
-        self.criterion = Criterion(problem, options.prox, options.certified)
+        self.criterion = Criterion(problem, options.prox, options.certified, options.slopes)
         self.criterion.dual_norm = self.factory is None or self.factory.kind != "nystrom"
         self.criterion_name = self.criterion.name
         self.evaluator = Evaluator(problem, x0, options.metric)
@@ -218,7 +219,8 @@ class AdaptiveStepper(Stepper):
     def _event(self, event: Event) -> Progress:
         schedule = self.schedule
         a, b = schedule.weights(event)
-        y, z = mix(self.x, self.z, a, b)
+        # After a restart, both are one.
+        y, z = (self.x, self.z) if self.x is self.z else mix(self.x, self.z, a, b)
         ready = self.ready if self.k else self.last  # the first is at the start
         at, self.ready = self.evaluator.evaluate(y) if ready is None else ready, None
         adapts = isinstance(schedule, AdaptiveSchedule)
@@ -249,7 +251,8 @@ class AdaptiveStepper(Stepper):
         NaN where the prox gave a point that is not finite: the point before it stays the last.
         """
         gamma, gamma_prime = self.schedule.steps()
-        x, g, q = after_step(at, gamma, self.prox)
+        # In a metric of its own, an event begins anew from y.
+        x, g, q = at[:1] + at[2:] if self.corrects else after_step(at, gamma, self.prox)
         found = at.y, at.f
         if self.prox is not None and not is_finite(x):
             return math.nan
@@ -262,7 +265,9 @@ class AdaptiveStepper(Stepper):
         # With prox the last one: where L is too small, the values do not say which is the best.
         if small or self.prox is not None or at.f < self.best.f:
             self.best, self.shown = at, found
-        if not small:
+        if not small and self.corrects:
+            self._begin_anew(at)
+        elif not small:
             self._jump(at, x, z - gamma_prime * q, g)
         return found[1]
 
@@ -280,6 +285,16 @@ class AdaptiveStepper(Stepper):
                 self.moved_at = self.k
         return found
 
+    def _begin_anew(self, at: Evaluation) -> None:
+        """Take a step in the metric of this event, or in one that is due, without momentum."""
+        assert self.factory is not None
+        if self._is_metric_due():
+            self._renew_metric(at)
+        elif self.k > 1:
+            self._begin_in_metric(at)
+        else:  # along which no change of the gradient is known
+            self._begin_in_metric(at, self.factory.find_first_L(at.y, at.g, at.q))
+
     def _jump(self, at: Evaluation, x: Array, z: Array, g: Array) -> None:
         if self.k == 1 and self.metric_kind not in ("", "diag"):
             self._restart_from(x)  # the metric is that of this point: as after every new one
@@ -287,9 +302,6 @@ class AdaptiveStepper(Stepper):
             return
         if self._is_metric_due():
             self._renew_metric(at)
-            return
-        if self.corrects:
-            self._begin_in_metric(at)
             return
         if self.support is not None and self.since >= self.support.wait and self._improve(x):
             return
@@ -417,14 +429,17 @@ class AdaptiveStepper(Stepper):
 
     def _corrected(self) -> Metric:
         """Return the metric that was made, corrected by what was learnt since."""
-        return Secant(self.made, self.changes) if self.changes else self.made
+        return Secant(self.made, self.changes, MOST_CHANGES) if self.changes else self.made
 
     def _correct_metric(self, y: Array, f: float, g: Array) -> Metric:
         """Learn of what an event shows, unless it is to be rejected; return the metric."""
         if self.k and f <= self.anchor + ROUNDING * self.evaluator.eps * abs(f):
             change = (y - self.last.y).ravel(), (g - self.last.g).ravel()
             self.changes = [*self.changes[1 - MOST_CHANGES :], change]
-            return self._corrected()
+            metric = self.evaluator.metric
+            if not isinstance(metric, Secant):
+                return self._corrected()
+            metric.learn(*change)
         return self.evaluator.metric
 
     def _renew_metric(self, at: Evaluation) -> None:
@@ -438,11 +453,11 @@ class AdaptiveStepper(Stepper):
         self.best = self.last if self.best is at else self.evaluator.in_new_metric(self.best)
         self._begin_in_metric(self.last)
 
-    def _begin_in_metric(self, at: Evaluation) -> None:
-        """Go on with a first step in the metric of now, in which L is near 1."""
+    def _begin_in_metric(self, at: Evaluation, L: float = 1.0) -> None:
+        """Go on with a first step in the metric of now, in which L is near 1 or known."""
         assert isinstance(self.schedule, AdaptiveSchedule)
-        self.schedule.change_L(1.0)
-        self._restart_from(after_step(at, 1.0, self.prox)[0])
+        self.schedule.change_L(L)
+        self._restart_from(after_step(at, 1.0 / L, self.prox)[0])
         self.anchor = at.f
 
     # The end
