@@ -3,17 +3,16 @@
 It is the inside of `FixedStepper.advance`; the loop of a whole run is `solver.loop`.
 
 The vectors of a run live in one array `work`, a row each, for every array passed from Python costs
-0.1 microseconds.  x and z after the event before are the rows X and Z.  Three events have three
-rows each, which begin at LAST (the event before), NOW (the coming one) and NEXT (the one after it):
+0.1 microseconds.  x and z after the event before are the rows X and Z.  Two events have three
+rows each, which begin at LAST (the event before) and NOW (the coming one):
 
     work[event + Y], work[event + W]  y and z of the event, mixed but before its jump
     work[event + G]                   the gradient at y
 
 One pass over the vectors makes an event: the sums for the checks, the jump, and the mix of the next
-one.  Where the checks forbid the jump, the rows of the next event are not used.  A function that is
-a sum over the entries of x has its gradient in the same pass too, which changes x, z and the last
-pair in place, to stay in the cache; there a forbidden event is undone by taking those before it
-again.
+one, in the rows of the event before, to stay in the cache.  A function that is a sum over the
+entries of x has its gradient in the same pass too, which changes x, z and the last pair in place.
+An event whose jump the checks forbid is undone by taking those before it again.
 
 The pair of the event before is for the witnesses against the constants.  Loops where there can be
 none, for want of doubt or for noise, neither keep it nor compare.
@@ -45,8 +44,8 @@ from continuized.support.jit import (
 )
 
 Y, W, G = range(3)
-X, Z, LAST, NOW, NEXT = 0, 1, 2, 5, 8
-WORK_ROWS = 11
+X, Z, LAST, NOW = 0, 1, 2, 5
+WORK_ROWS = 8
 FORBIDDEN = (NOT_FINITE, DIVERGED)  # signals of events whose step is not taken
 WRONG_SIZE = -1
 
@@ -105,17 +104,16 @@ def mix_next(work, coefficients, i):
 
 
 @inline
-def take_event(work, events, noise, coefficients, watch, i, witnessing):
+def take_event(work, last, now, noise, coefficients, watch, i, witnessing):
     """Event i of the block, whose gradient is known; returns the signal.
 
-    events: where the rows begin of the event before, of this one and of the next, for which y and z
-    are mixed.  witnessing: whether the gradient is compared with the one before.
+    last, now: where the rows begin of the event before, which become those of the next one, mixed
+    but without its gradient, and of this one.  witnessing: whether the gradient is compared with
+    the one before.
     """
-    real, (last, now, after) = work.dtype.type, events
+    real = work.dtype.type
     y_now, z_now, g_now = work[now + Y], work[now + W], work[now + G]
-    y_last, g_last, y_after, z_after = (
-        work[last + Y], work[last + G], work[after + Y], work[after + W],
-    )  # fmt: skip
+    y_last, z_last, g_last = work[last + Y], work[last + W], work[last + G]
     gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
     following = min(i + 1, coefficients.shape[0] - 1)
     a, b = real(coefficients[following, A]), real(coefficients[following, B])
@@ -129,7 +127,7 @@ def take_event(work, events, noise, coefficients, watch, i, witnessing):
         if noise is not None:
             g_now[c] = g
         x, z = jump(y, z_now[c], g, gamma, gamma_prime)
-        y_after[c], z_after[c] = mix(x, z, a, b)
+        y_last[c], z_last[c] = mix(x, z, a, b)
     return decide(watch, sums, coefficients[i])
 
 
@@ -235,17 +233,19 @@ def make_loop(asked, witnessing):
     ask = asked.gradient
 
     def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
-        """Events i, i + 1, ... of the block until a signal; returns (how many are done, signal)."""
-        first, signal, (last, now, after) = i, GO_ON, (LAST, NOW, NEXT)
+        """Events i, i + 1, ... of the block until a signal; returns (how many are done, signal).
+
+        A forbidden event leaves nothing of use behind.
+        """
+        first, signal, last, now = i, GO_ON, LAST, NOW
         mix_next(work, coefficients, i)
         while i < coefficients.shape[0] and signal == GO_ON:
             ask(grad, work[now + Y], work[now + G], data)
-            events = (last, now, after)
-            signal = take_event(work, events, noise, coefficients, watch, i, witnessing)
+            signal = take_event(work, last, now, noise, coefficients, watch, i, witnessing)
             if signal in FORBIDDEN:
-                break
+                return i, signal
             record(work, now, coefficients, i, xs, zs)
-            last, now, after, i = now, after, last, i + 1
+            last, now, i = now, last, i + 1
         if i > first:
             settle(work, last, coefficients, i - 1)
         return i, signal
@@ -258,7 +258,7 @@ def make_entrywise_loop(asked, witnessing):
     slope = asked.gradient
 
     def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
-        """Do what the loop of `make_loop` does, but take the step of a forbidden event too."""
+        """Do what the loop of `make_loop` does."""
         real, signal = work.dtype.type, GO_ON
         while i < coefficients.shape[0] and signal == GO_ON:
             a, b = real(coefficients[i, A]), real(coefficients[i, B])
@@ -309,8 +309,12 @@ def take_events(
     known = (grad, data, noise, work, xs, zs)
     before = work[:NOW].copy(), watch.copy()
     done, signal = loop(*known, coefficients, watch, i)
-    if signal in FORBIDDEN and questions(compiled.kind).is_entrywise:
-        # Its step is taken already: go back, and take the events before it once more.
-        work[:NOW], judged = before
-        loop(*known, coefficients[:done], judged, i)
+    ended = signal
+    while ended in FORBIDDEN:
+        # Its step is taken already: go back, and take the events before it once more.  That they
+        # are fewer this time can only be where a gradient of the user's own is not what it was.
+        work[:NOW], judged = before[0], before[1].copy()
+        if done == i:
+            break
+        done, ended = loop(*known, coefficients[:done], judged, i)
     return done, signal
