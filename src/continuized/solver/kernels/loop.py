@@ -27,7 +27,12 @@ from typing import Any
 import numpy as np
 
 from continuized.problems.base import Array, Compiled
-from continuized.problems.kernels import find_addresses, questions, types_of_questions
+from continuized.problems.kernels import (
+    SMALL,
+    find_addresses,
+    questions,
+    types_of_questions,
+)
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B
 from continuized.process.flow import mix
 from continuized.process.methods import jump
@@ -39,6 +44,7 @@ from continuized.support.jit import (
     in_numpy,
     jit,
     matrix,
+    scratch,
     types,
     vector,
 )
@@ -283,8 +289,51 @@ def make_entrywise_loop(asked, witnessing):
     return loop
 
 
+def make_small_loop(asked, witnessing):
+    """Make the loop for a sum over so few entries that the vectors of a run stay in registers.
+
+    They have `SMALL` entries, a number that is known when compiling; those that are not of the run
+    are zero, and so is their slope.  No noise, and no states are kept.
+    """
+    slope = asked.gradient
+
+    def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
+        """Do what the loop of `make_loop` does."""
+        signal, dim = GO_ON, work.shape[1]
+        x, z, y_last, g_last = scratch(SMALL), scratch(SMALL), scratch(SMALL), scratch(SMALL)
+        for c in range(SMALL):
+            x[c], z[c], y_last[c], g_last[c] = 0.0, 0.0, 0.0, 0.0
+        for c in range(dim):
+            x[c], z[c] = work[X, c], work[Z, c]
+            y_last[c], g_last[c] = work[LAST + Y, c], work[LAST + G, c]
+        while i < coefficients.shape[0] and signal == GO_ON:
+            a, b = coefficients[i, A], coefficients[i, B]
+            gamma, gamma_prime = coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME]
+            sums = 0.0, 0.0, 0.0, 0.0, 0.0
+            for c in range(SMALL):
+                y, z_c = mix(x[c], z[c], a, b)
+                g = slope(c, y, data)
+                sums = add_squares(sums, g, y)
+                if witnessing:
+                    sums = add_products(sums, g - g_last[c], y - y_last[c])
+                    y_last[c], g_last[c] = y, g
+                x[c], z[c] = jump(y, z_c, g, gamma, gamma_prime)
+            signal = decide(watch, sums, coefficients[i])
+            if signal in FORBIDDEN:
+                break
+            i += 1
+        for c in range(dim):
+            work[X, c], work[Z, c] = x[c], z[c]
+            work[LAST + Y, c], work[LAST + G, c] = y_last[c], g_last[c]
+        return i, signal
+
+    return loop
+
+
 @cache
-def compile_loop(dtype: Any, kind: str, noisy: bool, witnessing: bool) -> Any:
+def compile_loop(
+    dtype: Any, kind: str, noisy: bool, witnessing: bool, is_small: bool = False
+) -> Any:
     """The loop for iterates of this dtype and problems of this kind; see `take_events`."""
     asked, (grad, _, data) = questions(kind), types_of_questions(kind, dtype)
     noise = matrix(dtype) if noisy else types.none
@@ -292,6 +341,8 @@ def compile_loop(dtype: Any, kind: str, noisy: bool, witnessing: bool) -> Any:
     rest = (matrix(np.float64), vector(np.float64), types.int64)  # coefficients, watch, i
     signature = types.UniTuple(types.int64, 2)(grad, data, noise, *states, *rest)
     make = make_entrywise_loop if asked.is_entrywise else make_loop
+    if is_small:
+        make = make_small_loop
     return jit(make(asked, witnessing), signature, **UNCOUNTED)
 
 
@@ -304,7 +355,9 @@ def take_events(
     x and z after the events are kept as rows of xs and zs, unless these are empty.
     """
     witnessing = not math.isnan(watch[constant_checks.L])
-    loop = compile_loop(work.dtype, compiled.kind, noise is not None, witnessing)
+    is_plain = noise is None and not xs.size and work.dtype == np.float64
+    is_small = is_plain and work.shape[1] <= SMALL and questions(compiled.kind).is_entrywise
+    loop = compile_loop(work.dtype, compiled.kind, noise is not None, witnessing, is_small)
     grad, _, data = find_addresses(compiled, value=False)
     known = (grad, data, noise, work, xs, zs)
     before = work[:NOW].copy(), watch.copy()
