@@ -52,7 +52,9 @@ from continuized.support.jit import (
     value_type,
 )
 
-SMALL = 16  # entries of vectors that loops keep in registers; data of sums over entries have as many
+SMALL = (
+    16  # entries of vectors that loops keep in registers; data of sums over entries have as many
+)
 MOST_ROWS = 4096  # whose predictions are kept at once,
 BLOCK = 2**14  # of about so many entries of X: they stay near the core until they are used again
 

@@ -40,7 +40,7 @@ from continuized.support.progress import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
 LARGE_BLOCK = 2**15  # and later, where no states are kept: a block costs 0.03 ms of its own
-GROWTH = 4  # times as many events as the block before: few are drawn in vain when a run ends
+GROWTH = 8  # times as many events as the block before: not too many are drawn in vain
 BLOCK_SECONDS = 0.1  # Ctrl-C is heard, and progress shown or kept, about as often as this
 QUICK_NUMBERS = 10**5  # of a problem's data: with fewer, events are known to be quick
 LONG_SUMS = 64.0  # roots of the number of entries from which the sums of the checks lose digits
