@@ -19,14 +19,17 @@ from numba.core.serialize import dumps
 
 import continuized as cz
 from continuized.problems.kernels import QUESTIONS, SMALL, questions
-from continuized.process.stepper import Status
+from continuized.process.stepper import Limits, Status
+from continuized.solver.constant_checks import L_SEEN
 from continuized.solver.kernels.ensemble import make_steps, make_times
 from continuized.solver.kernels.loop import (
+    NOW,
     compile_loop,
     make_entrywise_loop,
     make_loop,
     make_small_loop,
 )
+from continuized.solver.loop import Loop
 from continuized.solver.steppers import fixed
 from continuized.support.jit import UNCOUNTED, array_at, jit
 from tests.invariants.registry import same_bits
@@ -130,22 +133,21 @@ def test_vectors_in_registers_are_those_in_memory(
     d: int, L: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Small ones stay in registers where nothing is recorded; blocks put them down in between."""
-    p, x0 = quadratic(d), np.ones(d)
+    monkeypatch.setattr(fixed, "GROWTH", 1)
+    monkeypatch.setattr(fixed.FixedStepper, "_warn_of_witnesses", lambda self: None)
     method = cz.Continuized(L if d > 1 else 0.01 * L, 0.005)
-    how: Any = {"method": method, "maxiter": 300, "rng": 2, "z0": np.linspace(2.0, 3.0, d)}
-    sentences, ends = [], []
+    steppers = []
     for record, block in ((True, 1024), (False, 1024), (False, 7)):
         monkeypatch.setattr(fixed, "BLOCK", block)
-        monkeypatch.setattr(fixed, "GROWTH", 1)
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            ends.append(cz.minimize(p, x0, record=record, **how).x)
-        sentences.append([str(warning.message) for warning in warned])
-    assert same_bits(ends[0], ends[1])
-    assert same_bits(ends[0], ends[2])
-    assert [len(told) for told in sentences] == [int(L < 1.0)] * 3
-    # What is told is the largest ratio of the first block, which is shorter in the last run.
-    assert sentences[0] == sentences[1]
+        start, z0 = np.ones(d), np.linspace(2.0, 3.0, d)
+        stepper = fixed.FixedStepper(method, quadratic(d), start, None, record=record, z0=z0)
+        Loop(stepper, method.clock(2).stream(), Limits(None, 300)).run()
+        steppers.append(stepper)
+    expected = steppers[0]
+    assert bool(expected.watch[L_SEEN] > 0.0) is (L < 1.0)
+    for stepper in steppers[1:]:
+        assert same_bits(stepper.work[:NOW], expected.work[:NOW])
+        np.testing.assert_allclose(stepper.watch, expected.watch, rtol=1e-9)
 
 
 def test_a_gradient_that_changes_between_calls_leaves_a_state_of_the_run() -> None:
