@@ -18,11 +18,20 @@ import pytest
 from numba.core.serialize import dumps
 
 import continuized as cz
-from continuized.problems.kernels import QUESTIONS, questions
-from continuized.process.stepper import Status
+from continuized.problems.kernels import QUESTIONS, SMALL, questions
+from continuized.process.stepper import Limits, Status
+from continuized.solver.constant_checks import L_SEEN
 from continuized.solver.kernels.ensemble import make_steps, make_times
-from continuized.solver.kernels.loop import compile_loop, make_entrywise_loop, make_loop
-from continuized.support.jit import UNCOUNTED, jit
+from continuized.solver.kernels.loop import (
+    NOW,
+    compile_loop,
+    make_entrywise_loop,
+    make_loop,
+    make_small_loop,
+)
+from continuized.solver.loop import Loop
+from continuized.solver.steppers import fixed
+from continuized.support.jit import UNCOUNTED, array_at, jit
 from tests.invariants.registry import same_bits
 
 SIZES = [3, 40, 200]
@@ -118,6 +127,51 @@ def test_events_whose_gradients_are_not_finite_are_skipped(d: int) -> None:
     np.testing.assert_allclose(ours.x, users.x, atol=1e3 * np.finfo(np.float64).eps)
 
 
+@pytest.mark.parametrize("L", [1.0, 0.6], ids=["proved", "doubted"])
+@pytest.mark.parametrize("d", [1, 10, SMALL, SMALL + 1])
+def test_vectors_in_registers_are_those_in_memory(
+    d: int, L: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small ones stay in registers where nothing is recorded; blocks put them down in between."""
+    monkeypatch.setattr(fixed, "GROWTH", 1)
+    monkeypatch.setattr(fixed.FixedStepper, "_warn_of_witnesses", lambda self: None)
+    method = cz.Continuized(L if d > 1 else 0.01 * L, 0.005)
+    steppers = []
+    for record, block in ((True, 1024), (False, 1024), (False, 7)):
+        monkeypatch.setattr(fixed, "BLOCK", block)
+        start, z0 = np.ones(d), np.linspace(2.0, 3.0, d)
+        stepper = fixed.FixedStepper(method, quadratic(d), start, None, record=record, z0=z0)
+        Loop(stepper, method.clock(2).stream(), Limits(None, 300)).run()
+        steppers.append(stepper)
+    expected = steppers[0]
+    assert bool(expected.watch[L_SEEN] > 0.0) is (L < 1.0)
+    for stepper in steppers[1:]:
+        assert same_bits(stepper.work[:NOW], expected.work[:NOW])
+        np.testing.assert_allclose(stepper.watch, expected.watch, rtol=1e-9)
+
+
+def test_a_gradient_that_changes_between_calls_leaves_a_state_of_the_run() -> None:
+    """Events before a forbidden one are taken again; where one of them now fails, it ends there."""
+    p, x0, calls = quadratic(40), np.zeros(40), np.zeros(1, np.int64)
+    eigenvalues, x_star = p.eigenvalues, p.x_star
+    count = np.uintp(calls.ctypes.data)  # compiled code takes a global array for a constant
+
+    @numba.njit
+    def grad(x: Any, out: Any) -> None:
+        called = array_at(count, (1,), np.int64)
+        called[0] += 1
+        for c in range(x.size):
+            out[c] = eigenvalues[c] * (x[c] - x_star[c])
+        if called[0] == 10 or called[0] == 15:
+            out[0] = np.nan
+
+    how: Any = {"maxiter": 100, "rng": 1, "record": False}
+    r = cz.minimize(cz.Problem(p.fun, grad, L=p.L, mu=p.mu), x0, **how)
+    assert r.status is Status.NOT_FINITE
+    assert 0 < r.nit < 9
+    assert same_bits(r.x, cz.minimize(p, x0, **how | {"maxiter": r.nit}).x)
+
+
 @pytest.mark.parametrize("witnessing", [False, True])
 @pytest.mark.parametrize(("dtype", "packed"), [(np.float64, "pd"), (np.float32, "ps")])
 def test_the_loop_of_a_sum_over_entries_runs_in_vector_registers(
@@ -126,11 +180,13 @@ def test_the_loop_of_a_sum_over_entries_runs_in_vector_registers(
     """Its one pass is what makes it quick: LLVM must not give up on it."""
     loop = compile_loop(np.dtype(dtype), "quadratic", False, witnessing)
     signature = loop.nopython_signatures[0]
-    made = make_entrywise_loop(questions("quadratic"), witnessing)
-    loop = jit(made, signature, cached=False, **UNCOUNTED)  # what comes from disk has no assembly
-    (assembly,) = loop.inspect_asm().values()
-    if platform.machine() in ("x86_64", "AMD64"):
-        assert re.search(rf"\tv?(mul|fmadd\d+){packed}\t", assembly)
+    makers = [make_entrywise_loop] + [make_small_loop] * (dtype is np.float64)
+    for make in makers:
+        made = make(questions("quadratic"), witnessing)
+        loop = jit(made, signature, cached=False, **UNCOUNTED)  # from disk: without assembly
+        (assembly,) = loop.inspect_asm().values()
+        if platform.machine() in ("x86_64", "AMD64"):
+            assert re.search(rf"\tv?(mul|fmadd\d+){packed}\t", assembly)
 
 
 def closure_as_kept(function: Any) -> bytes:
@@ -144,7 +200,8 @@ def test_a_loop_made_again_is_found_on_the_disk(kind: str) -> None:
     asked = questions(kind)
     loop = make_entrywise_loop if asked.is_entrywise else make_loop
     makers = [partial(make_steps, kind), partial(make_times, kind)]
-    makers += [partial(loop, asked, witnessing) for witnessing in (False, True)]
+    loops = [loop] + [make_small_loop] * asked.is_entrywise
+    makers += [partial(make, asked, witnessing) for make in loops for witnessing in (False, True)]
     kept = [closure_as_kept(make()) for make in makers]
     assert kept == [closure_as_kept(make()) for make in makers]
     assert kept[2] != kept[3]

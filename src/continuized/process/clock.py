@@ -14,6 +14,7 @@ A run is recorded by drawing its events from its clock, and replayed by `Recorde
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -33,6 +34,7 @@ __all__ = ["Clock", "Event", "Events", "Merged", "Poisson", "Recorded", "Stream"
 Floats = NDArray[np.float64]
 
 LARGEST_RATE = 1e100
+COMPILED = "continuized.process.compiled"
 SKIPPED_AT_ONCE = 2**16  # events drawn at once, where they are only counted
 
 
@@ -85,6 +87,23 @@ class Events(NamedTuple):
         return int(self.t.size)
 
 
+def _add_up(t0: float, dt: NDArray[Any]) -> Floats | None:
+    """Return the times of events with these gaps after t0; None where a gap is negative or NaN.
+
+    They are added from left to right, so that blocks of any size give equal bits.  Compiled code,
+    where a run has loaded it, takes a quarter of the time; it is not loaded for this alone.
+    """
+    compiled = getattr(sys.modules.get(COMPILED), "add_up", None)
+    if compiled is not None and dt.dtype == np.float64:
+        times: Floats | None = compiled(t0, dt)
+        return times
+    if not (dt >= 0.0).all():
+        return None
+    t = dt.astype(np.float64)
+    t[:1] += t0
+    return t.cumsum(out=t) if t.size > 1 else t
+
+
 class Stream(Checkpointed):
     """A clock under way: draws the next n gaps and adds them up.
 
@@ -131,15 +150,10 @@ class Stream(Checkpointed):
         Raises ValueError where a gap is negative or NaN.
         """
         dt = self.gaps(n)
-        if not (dt >= 0.0).all():
+        t = _add_up(self.t, dt)
+        if t is None:
             raise ValueError(f"a clock must draw gaps >= 0, got {float(np.min(dt))!r}")
-        if self._times is None:
-            # cumsum adds from left to right, so that blocks of any size give equal bits.
-            t = dt.astype(np.float64)
-            t[:1] += self.t
-            if n > 1:
-                t.cumsum(out=t)
-        else:
+        if self._times is not None:
             t = self._times[self.k : self.k + n]
         marks = None if self._marks is None else self._marks(len(t))
         events = Events(self.k, self.t, t, dt, marks)

@@ -1,4 +1,4 @@
-"""The formulas of the process, compiled, and the coefficients of a block of events at once."""
+"""The formulas of the process, compiled, and the times and coefficients of a block of events."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from continuized.support.elementary import compile_elementary
 from continuized.support.jit import (
     UNCOUNTED,
     compile_formulas,
+    in_numpy,
     is_ours,
     jit,
     matrix,
@@ -30,6 +31,51 @@ BLOCK = 64  # events whose coefficients are made at once, each kind in a row of 
 FORMULAS = (*parameters.FORMULAS, *flow.FORMULAS, *methods.FORMULAS)
 compile_elementary()
 compile_formulas(*FORMULAS, error_model="numpy", exactly=True)
+
+
+def later(t, dt):
+    """The time dt after t."""
+    return t + dt
+
+
+compile_formulas(later, exactly=True)  # not reassociated: the bits are those of NumPy's cumsum
+
+
+def _add_up_in_numpy(t0, dt, t):
+    t[:] = dt
+    t[:, :1] += t0[:, np.newaxis]
+    t.cumsum(axis=1, out=t)
+    return bool((dt >= 0.0).all())
+
+
+@in_numpy(_add_up_in_numpy)
+def add_up_rows(t0, dt, t):
+    """Write the times of events, a run a row, whose gaps are added from left to right.
+
+    Returns whether all gaps are >= 0.
+    """
+    all_right = True
+    for r in range(dt.shape[0]):
+        last = t0[r]
+        for i in range(dt.shape[1]):
+            all_right &= dt[r, i] >= 0.0
+            last = later(last, dt[r, i])
+            t[r, i] = last
+    return all_right
+
+
+@cache
+def compile_add_up() -> Any:
+    """Compile `add_up_rows`: its sums stay in a register, where NumPy's go through memory."""
+    rows = matrix(np.float64)
+    return jit(add_up_rows, types.boolean(vector(np.float64), rows, rows), **UNCOUNTED)
+
+
+def add_up(t0: float, dt: Array) -> Array | None:
+    """Return the times of events with these gaps after t0; None where a gap is negative or NaN."""
+    t = np.empty(dt.size)
+    all_right = compile_add_up()(np.array([t0]), _row(dt), t[np.newaxis])
+    return t if all_right else None
 
 
 def runs_compiled(method: Method) -> bool:

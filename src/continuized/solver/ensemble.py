@@ -406,12 +406,13 @@ def _compile_loop(task: Task) -> Any:
     All is compiled here, before the threads start: there it would be once for each of them.
     """
     from continuized.problems.kernels import find_addresses
-    from continuized.process.compiled import compile_fill
+    from continuized.process.compiled import compile_add_up, compile_fill
     from continuized.solver.kernels.ensemble import compile_flow, compile_steps, compile_times
     from continuized.support.jit import find_address
 
     if task.compiled is None or not task.is_compiled:
         return None
+    compile_add_up()
     compile_fill(task.method.rule)
     find_addresses(task.compiled, value=True)
     extras = task.noise is not None, task.composite is not None
@@ -424,7 +425,7 @@ def _compile_loop(task: Task) -> Any:
 
 def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk:
     from continuized.problems.kernels import find_addresses
-    from continuized.process.compiled import rows_of_coefficients
+    from continuized.process.compiled import compile_add_up, rows_of_coefficients
     from continuized.solver.kernels.ensemble import Asked
 
     runs, dim, dtype = len(rows.fun), task.x0.size, task.x0.dtype
@@ -433,7 +434,7 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
     assert task.compiled is not None
     asked = find_addresses(task.compiled, value=True)
     t0, carry, passed = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.int64)
-    keys = [TIMES] if task.noise is None else [TIMES, MARKS]
+    add_up, keys = compile_add_up(), [TIMES] if task.noise is None else [TIMES, MARKS]
     roots = branches(task.root, range(rows.first, rows.first + runs), keys)
     streams = [task.method.clock(root).stream() for root in roots]
     rngs = [] if task.noise is None else [generator(root, MARKS) for root in roots]
@@ -446,9 +447,8 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
     while not over and (k < task.steps or np.any(passed < task.times.size)):
         n, started = min(most, _block(task, k, runs)), time.perf_counter()
         dt = np.stack([stream.gaps(n) for stream in streams])
-        t = dt.copy()
-        t[:, 0] += t0
-        np.cumsum(t, axis=1, out=t)  # from left to right, as Stream.draw adds
+        t = np.empty_like(dt)
+        add_up(t0, dt, t)
         noise = None
         if task.noise is not None:
             noise = np.stack([draw_noise(task.noise, rng, n, dim, dtype) for rng in rngs])

@@ -3,17 +3,16 @@
 It is the inside of `FixedStepper.advance`; the loop of a whole run is `solver.loop`.
 
 The vectors of a run live in one array `work`, a row each, for every array passed from Python costs
-0.1 microseconds.  x and z after the event before are the rows X and Z.  Three events have three
-rows each, which begin at LAST (the event before), NOW (the coming one) and NEXT (the one after it):
+0.1 microseconds.  x and z after the event before are the rows X and Z.  Two events have three
+rows each, which begin at LAST (the event before) and NOW (the coming one):
 
     work[event + Y], work[event + W]  y and z of the event, mixed but before its jump
     work[event + G]                   the gradient at y
 
 One pass over the vectors makes an event: the sums for the checks, the jump, and the mix of the next
-one.  Where the checks forbid the jump, the rows of the next event are not used.  A function that is
-a sum over the entries of x has its gradient in the same pass too, which changes x, z and the last
-pair in place, to stay in the cache; there a forbidden event is undone by taking those before it
-again.
+one, in the rows of the event before, to stay in the cache.  A function that is a sum over the
+entries of x has its gradient in the same pass too, which changes x, z and the last pair in place.
+An event whose jump the checks forbid is undone by taking those before it again.
 
 The pair of the event before is for the witnesses against the constants.  Loops where there can be
 none, for want of doubt or for noise, neither keep it nor compare.
@@ -28,7 +27,12 @@ from typing import Any
 import numpy as np
 
 from continuized.problems.base import Array, Compiled
-from continuized.problems.kernels import find_addresses, questions, types_of_questions
+from continuized.problems.kernels import (
+    SMALL,
+    find_addresses,
+    questions,
+    types_of_questions,
+)
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B
 from continuized.process.flow import mix
 from continuized.process.methods import jump
@@ -40,13 +44,14 @@ from continuized.support.jit import (
     in_numpy,
     jit,
     matrix,
+    scratch,
     types,
     vector,
 )
 
 Y, W, G = range(3)
-X, Z, LAST, NOW, NEXT = 0, 1, 2, 5, 8
-WORK_ROWS = 11
+X, Z, LAST, NOW = 0, 1, 2, 5
+WORK_ROWS = 8
 FORBIDDEN = (NOT_FINITE, DIVERGED)  # signals of events whose step is not taken
 WRONG_SIZE = -1
 
@@ -105,17 +110,16 @@ def mix_next(work, coefficients, i):
 
 
 @inline
-def take_event(work, events, noise, coefficients, watch, i, witnessing):
+def take_event(work, last, now, noise, coefficients, watch, i, witnessing):
     """Event i of the block, whose gradient is known; returns the signal.
 
-    events: where the rows begin of the event before, of this one and of the next, for which y and z
-    are mixed.  witnessing: whether the gradient is compared with the one before.
+    last, now: where the rows begin of the event before, which become those of the next one, mixed
+    but without its gradient, and of this one.  witnessing: whether the gradient is compared with
+    the one before.
     """
-    real, (last, now, after) = work.dtype.type, events
+    real = work.dtype.type
     y_now, z_now, g_now = work[now + Y], work[now + W], work[now + G]
-    y_last, g_last, y_after, z_after = (
-        work[last + Y], work[last + G], work[after + Y], work[after + W],
-    )  # fmt: skip
+    y_last, z_last, g_last = work[last + Y], work[last + W], work[last + G]
     gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
     following = min(i + 1, coefficients.shape[0] - 1)
     a, b = real(coefficients[following, A]), real(coefficients[following, B])
@@ -129,7 +133,7 @@ def take_event(work, events, noise, coefficients, watch, i, witnessing):
         if noise is not None:
             g_now[c] = g
         x, z = jump(y, z_now[c], g, gamma, gamma_prime)
-        y_after[c], z_after[c] = mix(x, z, a, b)
+        y_last[c], z_last[c] = mix(x, z, a, b)
     return decide(watch, sums, coefficients[i])
 
 
@@ -235,17 +239,19 @@ def make_loop(asked, witnessing):
     ask = asked.gradient
 
     def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
-        """Events i, i + 1, ... of the block until a signal; returns (how many are done, signal)."""
-        first, signal, (last, now, after) = i, GO_ON, (LAST, NOW, NEXT)
+        """Events i, i + 1, ... of the block until a signal; returns (how many are done, signal).
+
+        A forbidden event leaves nothing of use behind.
+        """
+        first, signal, last, now = i, GO_ON, LAST, NOW
         mix_next(work, coefficients, i)
         while i < coefficients.shape[0] and signal == GO_ON:
             ask(grad, work[now + Y], work[now + G], data)
-            events = (last, now, after)
-            signal = take_event(work, events, noise, coefficients, watch, i, witnessing)
+            signal = take_event(work, last, now, noise, coefficients, watch, i, witnessing)
             if signal in FORBIDDEN:
-                break
+                return i, signal
             record(work, now, coefficients, i, xs, zs)
-            last, now, after, i = now, after, last, i + 1
+            last, now, i = now, last, i + 1
         if i > first:
             settle(work, last, coefficients, i - 1)
         return i, signal
@@ -258,7 +264,7 @@ def make_entrywise_loop(asked, witnessing):
     slope = asked.gradient
 
     def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
-        """Do what the loop of `make_loop` does, but take the step of a forbidden event too."""
+        """Do what the loop of `make_loop` does."""
         real, signal = work.dtype.type, GO_ON
         while i < coefficients.shape[0] and signal == GO_ON:
             a, b = real(coefficients[i, A]), real(coefficients[i, B])
@@ -283,8 +289,51 @@ def make_entrywise_loop(asked, witnessing):
     return loop
 
 
+def make_small_loop(asked, witnessing):
+    """Make the loop for a sum over so few entries that the vectors of a run stay in registers.
+
+    They have `SMALL` entries, a number that is known when compiling; those that are not of the run
+    are zero, and so is their slope.  No noise, and no states are kept.
+    """
+    slope = asked.gradient
+
+    def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
+        """Do what the loop of `make_loop` does."""
+        signal, dim = GO_ON, work.shape[1]
+        x, z, y_last, g_last = scratch(SMALL), scratch(SMALL), scratch(SMALL), scratch(SMALL)
+        for c in range(SMALL):
+            x[c], z[c], y_last[c], g_last[c] = 0.0, 0.0, 0.0, 0.0
+        for c in range(dim):
+            x[c], z[c] = work[X, c], work[Z, c]
+            y_last[c], g_last[c] = work[LAST + Y, c], work[LAST + G, c]
+        while i < coefficients.shape[0] and signal == GO_ON:
+            a, b = coefficients[i, A], coefficients[i, B]
+            gamma, gamma_prime = coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME]
+            sums = 0.0, 0.0, 0.0, 0.0, 0.0
+            for c in range(SMALL):
+                y, z_c = mix(x[c], z[c], a, b)
+                g = slope(c, y, data)
+                sums = add_squares(sums, g, y)
+                if witnessing:
+                    sums = add_products(sums, g - g_last[c], y - y_last[c])
+                    y_last[c], g_last[c] = y, g
+                x[c], z[c] = jump(y, z_c, g, gamma, gamma_prime)
+            signal = decide(watch, sums, coefficients[i])
+            if signal in FORBIDDEN:
+                break
+            i += 1
+        for c in range(dim):
+            work[X, c], work[Z, c] = x[c], z[c]
+            work[LAST + Y, c], work[LAST + G, c] = y_last[c], g_last[c]
+        return i, signal
+
+    return loop
+
+
 @cache
-def compile_loop(dtype: Any, kind: str, noisy: bool, witnessing: bool) -> Any:
+def compile_loop(
+    dtype: Any, kind: str, noisy: bool, witnessing: bool, is_small: bool = False
+) -> Any:
     """The loop for iterates of this dtype and problems of this kind; see `take_events`."""
     asked, (grad, _, data) = questions(kind), types_of_questions(kind, dtype)
     noise = matrix(dtype) if noisy else types.none
@@ -292,6 +341,8 @@ def compile_loop(dtype: Any, kind: str, noisy: bool, witnessing: bool) -> Any:
     rest = (matrix(np.float64), vector(np.float64), types.int64)  # coefficients, watch, i
     signature = types.UniTuple(types.int64, 2)(grad, data, noise, *states, *rest)
     make = make_entrywise_loop if asked.is_entrywise else make_loop
+    if is_small:
+        make = make_small_loop
     return jit(make(asked, witnessing), signature, **UNCOUNTED)
 
 
@@ -304,13 +355,19 @@ def take_events(
     x and z after the events are kept as rows of xs and zs, unless these are empty.
     """
     witnessing = not math.isnan(watch[constant_checks.L])
-    loop = compile_loop(work.dtype, compiled.kind, noise is not None, witnessing)
+    is_plain = noise is None and not xs.size and work.dtype == np.float64
+    is_small = is_plain and work.shape[1] <= SMALL and questions(compiled.kind).is_entrywise
+    loop = compile_loop(work.dtype, compiled.kind, noise is not None, witnessing, is_small)
     grad, _, data = find_addresses(compiled, value=False)
     known = (grad, data, noise, work, xs, zs)
     before = work[:NOW].copy(), watch.copy()
     done, signal = loop(*known, coefficients, watch, i)
-    if signal in FORBIDDEN and questions(compiled.kind).is_entrywise:
-        # Its step is taken already: go back, and take the events before it once more.
-        work[:NOW], judged = before
-        loop(*known, coefficients[:done], judged, i)
+    ended = signal
+    while ended in FORBIDDEN:
+        # Its step is taken already: go back, and take the events before it once more.  That they
+        # are fewer this time can only be where a gradient of the user's own is not what it was.
+        work[:NOW], judged = before[0], before[1].copy()
+        if done == i:
+            break
+        done, ended = loop(*known, coefficients[:done], judged, i)
     return done, signal

@@ -39,7 +39,8 @@ from continuized.support.jit import HAS_NUMBA
 from continuized.support.progress import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
-LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
+LARGE_BLOCK = 2**15  # and later, where no states are kept: a block costs 0.03 ms of its own
+GROWTH = 8  # times as many events as the block before: not too many are drawn in vain
 BLOCK_SECONDS = 0.1  # Ctrl-C is heard, and progress shown or kept, about as often as this
 QUICK_NUMBERS = 10**5  # of a problem's data: with fewer, events are known to be quick
 LONG_SUMS = 64.0  # roots of the number of entries from which the sums of the checks lose digits
@@ -172,7 +173,7 @@ class _KnownConstants(Stepper):
             return
         most = self._at_most(BLOCK if self.recording else LARGE_BLOCK)
         if not self.timed:
-            self.block = most
+            self.block = min(most, GROWTH * self.block)
         else:
             slow = seconds >= BLOCK_SECONDS
             self.block = max(1, self.block // 2) if slow else min(most, 2 * self.block)
