@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import itertools
+import operator
 import os
 import secrets
 import signal
@@ -27,8 +28,16 @@ from numba import types
 from numba.core import caching
 from numba.core.bytecode import FunctionIdentity
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
-from numba.core.typing.templates import infer, infer_global, make_overload_template
+from numba.core.compiler import Compiler, Flags
+from numba.core.typing import arraydecl, builtins
+from numba.core.typing.templates import (
+    AbstractTemplate,
+    infer,
+    infer_global,
+    make_overload_template,
+    signature,
+)
+from numba.cpython.builtins import do_minmax
 from numba.extending import intrinsic, lower_builtin, type_callable
 
 from continuized.support.progress import tell_compilation
@@ -62,6 +71,102 @@ def _number_functions() -> None:
 _number_functions()
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_number_functions)
+
+
+# At each operation Numba tries what it has for the operator, one after the other: up to 18
+# functions, those of numbers and of entries of arrays behind those of lists, dates and enumerations.
+# That took a seventh of the time of a first call.  What is for this target is tried first: the very
+# same functions, where all types are plain.
+
+PLAIN = types.Integer | types.Float | types.Boolean
+OF_NUMBERS = {
+    operator.add: builtins.BinOpAdd, operator.iadd: builtins.BinOpAdd,
+    operator.sub: builtins.BinOpSub, operator.isub: builtins.BinOpSub,
+    operator.mul: builtins.BinOpMul, operator.imul: builtins.BinOpMul,
+    operator.truediv: builtins.BinOpTrueDiv, operator.itruediv: builtins.BinOpTrueDiv,
+    operator.floordiv: builtins.BinOpFloorDiv, operator.mod: builtins.BinOpMod,
+    operator.neg: builtins.UnaryNegate,
+    operator.lt: builtins.CmpOpLt, operator.le: builtins.CmpOpLe,
+    operator.gt: builtins.CmpOpGt, operator.ge: builtins.CmpOpGe,
+    operator.eq: builtins.CmpOpEq, operator.ne: builtins.CmpOpNe,
+}  # fmt: skip
+OF_ARRAYS = {
+    operator.getitem: arraydecl.GetItemBuffer,
+    operator.setitem: arraydecl.SetItemBuffer,
+}
+
+
+def _is_number(kind: Any) -> bool:
+    return isinstance(kind, PLAIN)
+
+
+def _is_place(kind: Any) -> bool:
+    """Tell whether a type is that of an index or slice, or a tuple of these."""
+    if isinstance(kind, types.BaseTuple):
+        return all(map(_is_place, kind))
+    return isinstance(kind, types.Integer | types.SliceType)
+
+
+def _try_first(function: Any, kind: Any, is_plain: Callable[..., bool]) -> None:
+    """Let a template be tried first for a function, if `is_plain` of the arguments' types."""
+
+    class Template(kind):  # type: ignore[misc]
+        metadata = {"target": "cpu"}  # noqa: RUF012
+
+        def apply(self, arguments: Any, named: Any) -> Any:
+            return super().apply(arguments, named) if is_plain(*arguments) else None
+
+    infer_global(function)(Template)
+
+
+class _TwoNumbers(AbstractTemplate):  # type: ignore[misc]
+    """min and max of two numbers, for which Numba would compile a function each time."""
+
+    def generic(self, arguments: Any, named: Any) -> Any:
+        kind = self.context.unify_types(*arguments)
+        return None if kind is None else signature(kind, *arguments)
+
+
+def _choose_number(compare: Any) -> Callable[..., Any]:
+    """Make what is compiled for min or max, as Numba makes it within its functions."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return do_minmax(context, builder, signature.args, arguments, compare)
+
+    return generate
+
+
+for _function, _template in OF_NUMBERS.items():
+    _try_first(_function, _template, lambda *kinds: all(map(_is_number, kinds)))
+for _function, _template in OF_ARRAYS.items():
+    _try_first(
+        _function,
+        _template,
+        lambda array, place, *value: (
+            isinstance(array, types.Array) and _is_place(place) and all(map(_is_number, value))
+        ),
+    )
+for _function, _compare in ((min, operator.lt), (max, operator.gt)):
+    _try_first(
+        _function, _TwoNumbers, lambda *kinds: len(kinds) == 2 and all(map(_is_number, kinds))
+    )
+    lower_builtin(_function, *[types.Any] * 2)(_choose_number(_compare))
+
+
+class _Flags(Flags):  # type: ignore[misc]
+    """Numba's options of a compilation, which are compared at each operation, quickly."""
+
+    def __hash__(self) -> int:
+        return len(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Flags) and self._values == other._values)
+
+
+def _compare_quickly(dispatcher: Any) -> Any:
+    """Let the options with which a function is compiled be compared quickly."""
+    dispatcher._compiler._customize_flags = _Flags
+    return dispatcher
 
 
 @cache
@@ -128,7 +233,7 @@ def jit(
 ) -> Any:
     """Compile a function; with a signature, at once and for those types only."""
     options = {"nogil": True, "no_cfunc_wrapper": True} | options
-    dispatcher: Any = numba.njit(fastmath=FASTMATH, **options)(function)
+    dispatcher: Any = _compare_quickly(numba.njit(fastmath=FASTMATH, **options)(function))
     dispatcher._compiler.compile = _compile_alone(dispatcher._compiler.compile)
     if cached:
         dispatcher._cache = _Cache(function)
@@ -434,7 +539,7 @@ def _inner(function: Callable[..., Any], exactly: bool = False, **options: Any) 
     alone or in one pass with other work.
     """
     fastmath = {"fastmath": {"contract"}} if exactly else {}
-    return numba.njit(**INNER | options | fastmath)(function)
+    return _compare_quickly(numba.njit(**INNER | options | fastmath)(function))
 
 
 def choose_by_types(
