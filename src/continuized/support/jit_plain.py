@@ -45,10 +45,7 @@ def is_ours(thing: Any) -> bool:
 
 
 def jit(function: Callable[..., Any], signature: Any = None, **options: Any) -> Any:
-    """Return the function, in which NumPy does not warn, and which gives Python's numbers; of one
-    that others inline, itself."""
-    if "inline" in options:
-        return function
+    """Return the function, in which NumPy does not warn, and which gives Python's numbers."""
 
     @wraps(function)
     def run(*arguments: Any) -> Any:
