@@ -232,7 +232,7 @@ def jit(
     function: Callable[..., Any], signature: Any = None, *, cached: bool = True, **options: Any
 ) -> Any:
     """Compile a function; with a signature, at once and for those types only."""
-    options = {"nogil": True, "no_cfunc_wrapper": True} | options
+    options = {"nogil": True, "no_cfunc_wrapper": True, "pipeline_class": _Compiler} | options
     dispatcher: Any = _compare_quickly(numba.njit(fastmath=FASTMATH, **options)(function))
     dispatcher._compiler.compile = _compile_alone(dispatcher._compiler.compile)
     if cached:
@@ -483,15 +483,20 @@ def _array_at(typing_context: Any, address: Any, shape: Any, number: Any) -> Any
 array_at: Any = intrinsic(_array_at)
 
 
-class _InnerLibrary(JITCodeLibrary):
+class _Library(JITCodeLibrary):
+    """The code of a function, which is optimised when all that it calls has been linked in."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        """Do not optimise each function before: a tenth of the time of a first call for nothing."""
+        module.data_layout = self._codegen._data_layout
+
+
+class _InnerLibrary(_Library):
     """The code of a function that is called from compiled code alone.
 
     Its callers have copies of it, and are optimised with them: to optimise it here too, and to make
     machine code of it, would take a fifth of the time of a first call for nothing.
     """
-
-    def _optimize_functions(self, module: Any) -> None:
-        module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
         pass
@@ -511,13 +516,21 @@ class _InnerLibrary(JITCodeLibrary):
         """Do nothing: where compiled code raises, it needs no environment."""
 
 
-class _InnerCompiler(Compiler):
-    """Numba's compiler, for such a function."""
+class _Compiler(Compiler):
+    """Numba's compiler, for functions with such code."""
+
+    library_class: Any = _Library
 
     def define_pipelines(self) -> Any:
         state = self.state
-        state.library = _InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        name = state.func_id.func_qualname
+        state.library = self.library_class(state.targetctx.codegen(), name)
+        state.library.enable_object_caching()  # to be kept on the disk
         return super().define_pipelines()
+
+
+class _InnerCompiler(_Compiler):
+    library_class = _InnerLibrary
 
 
 INNER: dict[str, Any] = {

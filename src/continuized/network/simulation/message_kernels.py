@@ -61,7 +61,7 @@ from continuized.network.simulation.node_models.interface import (
     step,
 )
 from continuized.problems.base import Array
-from continuized.support.jit import jit, jit_uncounted, uncounted
+from continuized.support.jit import jit_uncounted, uncounted
 
 for _, function in inspect.getmembers(transitions, inspect.isfunction):
     uncounted(function)
@@ -303,7 +303,7 @@ class Slice(NamedTuple):
     steps: int
 
 
-@jit
+@jit_uncounted
 def run_messages(
     nodes: Any, net: MessageNetwork, links: Links, rng: Any, part: Slice, tests: Tests
 ) -> tuple[int, int, int]:
@@ -321,7 +321,6 @@ def run_messages(
     the turn does what follows from these: it begins the exchange, wakes who is idle and has missed
     ticks, and sends the reply with its timer.
     """
-    # Taken out of their tuples once: here each time has the references counted.
     rows, (alive, node, waits, edge, work, transfer) = net.rows, net.rows
     when, what, body, counts, sums = net.when, net.what, net.body, net.counts, net.sums
     first, upto, log, owed = net.first, net.upto, net.log, net.owed
