@@ -28,7 +28,8 @@ from numba import types
 from numba.core import caching
 from numba.core.bytecode import FunctionIdentity
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, Flags
+from numba.core.compiler import Compiler, DefaultPassBuilder, Flags
+from numba.core.typed_passes import NopythonRewrites
 from numba.core.typing import arraydecl, builtins
 from numba.core.typing.templates import (
     AbstractTemplate,
@@ -526,7 +527,10 @@ class _Compiler(Compiler):
         name = state.func_id.func_qualname
         state.library = self.library_class(state.targetctx.codegen(), name)
         state.library.enable_object_caching()  # to be kept on the disk
-        return super().define_pipelines()
+        manager = DefaultPassBuilder.define_nopython_pipeline(state)
+        # It looks for sums and products of whole arrays, of which there are none here.
+        manager.passes = [each for each in manager.passes if each[0] is not NopythonRewrites]
+        return [manager]
 
 
 class _InnerCompiler(_Compiler):
