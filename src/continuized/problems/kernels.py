@@ -302,7 +302,7 @@ def make_rows(take, real):
     return grad, fun
 
 
-PROBLEMS = {
+PROBLEMS: dict[str, Any] = {
     "quadratic": make_quadratic,
     "dense": partial(make_rows, take_dense),
     "csr": partial(make_rows, take_csr),
@@ -325,11 +325,12 @@ def _compile_value(kind: str, char: str) -> Any:
 
 @cache
 def _find_pass(kind: str, char: str) -> int:
-    """Compile the pass over rows of this kind, all numbers of this dtype, and return its address."""
+    """Compile the pass over rows of this kind and dtype, and return its address."""
     kernel, rows = ROWS[kind]
     numbers, (index, flag) = vector(char), (types.int64, types.boolean)
     signature = types.float64(rows(char), *[numbers] * 3, index, index, flag, flag)
-    return find_address(kernel, signature)
+    address: int = find_address(kernel, signature)
+    return address
 
 
 def compile_problem(kind: str, data: tuple[Array, ...]) -> Compiled | None:
@@ -447,7 +448,7 @@ def csr_type(dtype: Any) -> Any:
     return types.Tuple((vector(dtype), indices, indices, types.boolean))
 
 
-ROWS = {"dense": (sum_dense_rows, matrix), "csr": (sum_csr_rows, csr_type)}
+ROWS: dict[str, Any] = {"dense": (sum_dense_rows, matrix), "csr": (sum_csr_rows, csr_type)}
 
 
 def pass_over_rows(

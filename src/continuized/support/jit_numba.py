@@ -46,7 +46,8 @@ from continuized.support.signals import note_signal
 
 __all__ = [
     "FASTMATH", "UNCOUNTED", "array_at", "byte_at", "call_flow", "call_gradient", "call_number",
-    "call_value", "choose_by_types", "class_of", "compile_formulas", "compile_power_of_two", "data_type", "fetch",
+    "call_value", "choose_by_types", "class_of", "compile_formulas", "compile_power_of_two",
+    "data_type", "fetch",
     "find_address", "flow_type", "gradient_type", "in_numpy", "is_ours", "jit",
     "jit_uncounted", "matrix", "njit", "scratch", "subtract_pair", "types", "uncounted",
     "value_type", "vector",
@@ -75,12 +76,11 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 # At each operation Numba tries what it has for the operator, one after the other: up to 18
-# functions, those of numbers and of entries of arrays behind those of lists, dates and enumerations.
+# templates, those of numbers and of entries of arrays behind those of lists, dates and records.
 # That took a seventh of the time of a first call.  What is for this target is tried first: the very
-# same functions, where all types are plain.
+# same templates, where all types are plain.
 
-PLAIN = types.Integer | types.Float | types.Boolean
-OF_NUMBERS = {
+OF_NUMBERS: dict[Any, Any] = {
     operator.add: builtins.BinOpAdd, operator.iadd: builtins.BinOpAdd,
     operator.sub: builtins.BinOpSub, operator.isub: builtins.BinOpSub,
     operator.mul: builtins.BinOpMul, operator.imul: builtins.BinOpMul,
@@ -91,20 +91,28 @@ OF_NUMBERS = {
     operator.gt: builtins.CmpOpGt, operator.ge: builtins.CmpOpGe,
     operator.eq: builtins.CmpOpEq, operator.ne: builtins.CmpOpNe,
 }  # fmt: skip
-OF_ARRAYS = {
+OF_ARRAYS: dict[Any, Any] = {
     operator.getitem: arraydecl.GetItemBuffer,
     operator.setitem: arraydecl.SetItemBuffer,
 }
 
 
-def _is_number(kind: Any) -> bool:
-    return isinstance(kind, PLAIN)
+def _are_numbers(*kinds: Any) -> bool:
+    return all(isinstance(kind, types.Integer | types.Float) for kind in kinds)
+
+
+def _are_scalars(*kinds: Any) -> bool:
+    return all(isinstance(kind, types.Integer | types.Float | types.Boolean) for kind in kinds)
+
+
+def _are_entries(array: Any, place: Any, *value: Any) -> bool:
+    return isinstance(array, types.Array) and _is_place(place) and _are_scalars(*value)
 
 
 def _is_place(kind: Any) -> bool:
     """Tell whether a type is that of an index or slice, or a tuple of these."""
     if isinstance(kind, types.BaseTuple):
-        return all(map(_is_place, kind))
+        return all(map(_is_place, kind.types))
     return isinstance(kind, types.Integer | types.SliceType)
 
 
@@ -120,7 +128,7 @@ def _try_first(function: Any, kind: Any, is_plain: Callable[..., bool]) -> None:
     infer_global(function)(Template)
 
 
-class _TwoNumbers(AbstractTemplate):  # type: ignore[misc]
+class _TwoNumbers(AbstractTemplate):
     """min and max of two numbers, for which Numba would compile a function each time."""
 
     def generic(self, arguments: Any, named: Any) -> Any:
@@ -138,23 +146,15 @@ def _choose_number(compare: Any) -> Callable[..., Any]:
 
 
 for _function, _template in OF_NUMBERS.items():
-    _try_first(_function, _template, lambda *kinds: all(map(_is_number, kinds)))
+    _try_first(_function, _template, _are_scalars)
 for _function, _template in OF_ARRAYS.items():
-    _try_first(
-        _function,
-        _template,
-        lambda array, place, *value: (
-            isinstance(array, types.Array) and _is_place(place) and all(map(_is_number, value))
-        ),
-    )
+    _try_first(_function, _template, _are_entries)
 for _function, _compare in ((min, operator.lt), (max, operator.gt)):
-    _try_first(
-        _function, _TwoNumbers, lambda *kinds: len(kinds) == 2 and all(map(_is_number, kinds))
-    )
-    lower_builtin(_function, *[types.Any] * 2)(_choose_number(_compare))
+    _try_first(_function, _TwoNumbers, lambda *kinds: len(kinds) == 2 and _are_numbers(*kinds))
+    lower_builtin(_function, types.Number, types.Number)(_choose_number(_compare))
 
 
-class _Flags(Flags):  # type: ignore[misc]
+class _Flags(Flags):
     """Numba's options of a compilation, which are compared at each operation, quickly."""
 
     def __hash__(self) -> int:
@@ -234,7 +234,7 @@ def jit(
 ) -> Any:
     """Compile a function; with a signature, at once and for those types only."""
     options = {"nogil": True, "no_cfunc_wrapper": True, "pipeline_class": _Compiler} | options
-    dispatcher: Any = _compare_quickly(numba.njit(fastmath=FASTMATH, **options)(function))
+    dispatcher: Any = _compare_quickly(njit(fastmath=FASTMATH, **options)(function))
     dispatcher._compiler.compile = _compile_alone(dispatcher._compiler.compile)
     if cached:
         dispatcher._cache = _Cache(function)
@@ -566,7 +566,7 @@ def _inner(function: Callable[..., Any], exactly: bool = False, **options: Any) 
     alone or in one pass with other work.
     """
     fastmath = {"fastmath": {"contract"}} if exactly else {}
-    return _compare_quickly(numba.njit(**INNER | options | fastmath)(function))
+    return _compare_quickly(njit(**INNER | options | fastmath)(function))
 
 
 def choose_by_types(

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "FASTMATH", "UNCOUNTED", "array_at", "byte_at", "call_flow", "call_gradient", "call_number", "call_value",
-    "choose_by_types", "class_of", "compile_formulas", "compile_power_of_two", "data_type",
+    "FASTMATH", "UNCOUNTED", "array_at", "byte_at", "call_flow", "call_gradient",
+    "call_number", "call_value", "choose_by_types", "class_of", "compile_formulas",
+    "compile_power_of_two", "data_type",
     "fetch", "find_address", "flow_type", "gradient_type", "in_numpy", "is_ours", "jit",
     "jit_uncounted", "matrix", "njit", "scratch", "subtract_pair", "types", "uncounted",
     "value_type", "vector",
