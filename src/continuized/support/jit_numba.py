@@ -112,7 +112,8 @@ def _are_entries(array: Any, place: Any, *value: Any) -> bool:
 def _is_place(kind: Any) -> bool:
     """Tell whether a type is that of an index or slice, or a tuple of these."""
     if isinstance(kind, types.BaseTuple):
-        return all(map(_is_place, kind.types))
+        members: Any = kind
+        return all(map(_is_place, members))
     return isinstance(kind, types.Integer | types.SliceType)
 
 
