@@ -38,7 +38,6 @@ from continuized.support.jit import (
     UNCOUNTED,
     array_at,
     call_gradient,
-    call_number,
     call_value,
     compile_formulas,
     data_type,
@@ -47,15 +46,12 @@ from continuized.support.jit import (
     in_numpy,
     jit,
     jit_uncounted,
-    matrix,
     scratch,
     types,
     uncounted,
     value_type,
-    vector,
 )
 
-PASS = 7  # where the address of the pass over the rows is in a problem's table
 MOST_ROWS = 4096  # whose predictions are kept at once,
 BLOCK = 2**14  # of about so many entries of X: they stay near the core until they are used again
 
@@ -238,15 +234,9 @@ def find_data(place, real):
     )
 
 
-@uncounted
-def find_pass(place):
-    """Return the address of the pass over the rows, from the same table."""
-    return np.uintp(array_at(place, (PASS + 1,), np.int64)[PASS])
-
-
 def make_table(data: tuple[Array, ...]) -> Array:
-    """Make the table of packed data that `find_data` reads; nothing is in the place of the pass."""
-    return np.array([*(n for part in data for n in (part.ctypes.data, *part.shape)), 0], np.int64)
+    """Make the table of packed data that `find_data` reads."""
+    return np.array([n for part in data for n in (part.ctypes.data, *part.shape)], np.int64)
 
 
 def make_quadratic(real):
@@ -268,45 +258,45 @@ def make_quadratic(real):
     return grad, fun
 
 
-# The pass over the rows of a regression is compiled once, for Python to call (`sum_dense_rows`,
-# `sum_csr_rows`), and the functions of the problem call that by its address, which is in the table.
-# Written into each of them, it would take as long to compile as all the rest of a run.
-
-
-def take_dense(matrix, ints, n):
-    return matrix
-
-
-def take_csr(matrix, ints, n):
-    return matrix[0], ints[1 : n + 2], ints[n + 2 :], ints[0] != 0
-
-
-compile_formulas(take_dense, take_csr, forceinline=True, **UNCOUNTED)
-
-
-def make_rows(take, real):
-    """Make gradient and value of a mean over rows, which `take` finds among the packed data."""
+def make_dense(real):
+    """Make gradient and value of a mean over dense rows."""
 
     def grad(x, out, size, data):
-        matrix, vector, ints = find_data(data, real)
-        w, slopes, n = array_at(x, (size,), real), array_at(out, (size,), real), count_rows(vector)
-        rows = take(matrix, ints, n)
-        call_number(find_pass(data), (rows, vector, w, slopes, 0, n, False, True))
+        X, vector, _ = find_data(data, real)
+        w, slopes = array_at(x, (size,), real), array_at(out, (size,), real)
+        mean_dense(X, vector, w, slopes, 0, X.shape[0], False, True)
 
     def fun(x, size, data):
-        matrix, vector, ints = find_data(data, real)
-        w, n = array_at(x, (size,), real), count_rows(vector)
-        rows = take(matrix, ints, n)
-        return call_number(find_pass(data), (rows, vector, w, w, 0, n, True, False))
+        X, vector, _ = find_data(data, real)
+        w = array_at(x, (size,), real)
+        return mean_dense(X, vector, w, w, 0, X.shape[0], True, False)
 
     return grad, fun
 
 
-PROBLEMS: dict[str, Any] = {
-    "quadratic": make_quadratic,
-    "dense": partial(make_rows, take_dense),
-    "csr": partial(make_rows, take_csr),
-}
+@uncounted
+def mean_packed_csr(w, out, data, want_value, want_slope):
+    values, vector, ints = data
+    n = count_rows(vector)
+    X = values[0], ints[1 : n + 2], ints[n + 2 :], ints[0] != 0
+    return mean_csr(X, vector, w, out, 0, n, want_value, want_slope)
+
+
+def make_csr(real):
+    """Make gradient and value of a mean over sparse rows."""
+
+    def grad(x, out, size, data):
+        w, slopes = array_at(x, (size,), real), array_at(out, (size,), real)
+        mean_packed_csr(w, slopes, find_data(data, real), False, True)
+
+    def fun(x, size, data):
+        w = array_at(x, (size,), real)
+        return mean_packed_csr(w, w, find_data(data, real), True, False)
+
+    return grad, fun
+
+
+PROBLEMS = {"quadratic": make_quadratic, "dense": make_dense, "csr": make_csr}
 
 
 @cache
@@ -323,30 +313,13 @@ def _compile_value(kind: str, char: str) -> Any:
     return jit(fun, value_type(), **UNCOUNTED)
 
 
-@cache
-def _find_pass(kind: str, char: str) -> int:
-    """Compile the pass over rows of this kind and dtype, and return its address."""
-    kernel, rows = ROWS[kind]
-    numbers, (index, flag) = vector(char), (types.int64, types.boolean)
-    signature = types.float64(rows(char), *[numbers] * 3, index, index, flag, flag)
-    address: int = find_address(kernel, signature)
-    return address
-
-
 def compile_problem(kind: str, data: tuple[Array, ...]) -> Compiled | None:
     """Make a problem of one of the kinds above, with these data; None without Numba."""
     if not HAS_NUMBA:
         return None
-    asked, table = kind if kind in QUESTIONS else "", make_table(data)
-
-    def compile(function: Any) -> Any:
-        char = data[0].dtype.char
-        if kind in ROWS:
-            table[PASS] = _find_pass(kind, char)
-        return function(kind, char)
-
-    functions = partial(compile, _compile_gradient), partial(compile, _compile_value)
-    return Compiled(*functions, data, table, asked)
+    asked, which = kind if kind in QUESTIONS else "", (kind, data[0].dtype.char)
+    functions = partial(_compile_gradient, *which), partial(_compile_value, *which)
+    return Compiled(*functions, data, make_table(data), asked)
 
 
 # How a compiled loop asks a problem.  A sum over the entries of x gives its slope and its value
@@ -429,7 +402,8 @@ def compile_user(grad: Any, fun: Any, dtype: Any) -> Compiled:
     )
 
 
-# For Python to call, and for the gradients above.
+# For Python to call.  Functions of their own, so that `mean` is compiled once for these and for the
+# gradients above.
 
 
 @jit_uncounted
@@ -440,15 +414,6 @@ def sum_dense_rows(X, vector, w, out, first, last, want_value, want_slope):
 @jit_uncounted
 def sum_csr_rows(X, vector, w, out, first, last, want_value, want_slope):
     return mean_csr(X, vector, w, out, first, last, want_value, want_slope)
-
-
-def csr_type(dtype: Any) -> Any:
-    """The Numba type of a tuple of sparse rows."""
-    indices = vector(np.int32)
-    return types.Tuple((vector(dtype), indices, indices, types.boolean))
-
-
-ROWS: dict[str, Any] = {"dense": (sum_dense_rows, matrix), "csr": (sum_csr_rows, csr_type)}
 
 
 def pass_over_rows(

@@ -45,7 +45,7 @@ from continuized.support.progress import tell_compilation
 from continuized.support.signals import note_signal
 
 __all__ = [
-    "FASTMATH", "UNCOUNTED", "array_at", "byte_at", "call_flow", "call_gradient", "call_number",
+    "FASTMATH", "UNCOUNTED", "array_at", "byte_at", "call_flow", "call_gradient",
     "call_value", "choose_by_types", "class_of", "compile_formulas", "compile_power_of_two",
     "data_type", "fetch",
     "find_address", "flow_type", "gradient_type", "in_numpy", "is_ours", "jit",
@@ -426,27 +426,17 @@ def value_type() -> Any:
     return types.float64(*[types.uintp] * 3)
 
 
-def find_address(function: Any, signature: Any = None) -> int:
-    """Return where the machine code is of a function: for a signature, for which it is compiled if
-    need be, or for the only one."""
-    if signature is not None:
-        function.compile(signature.args)
-        only = function.overloads[signature.args]
-    else:
-        (only,) = function.overloads.values()
+def find_address(function: Any) -> int:
+    """Return where the machine code is of a function that was compiled for one signature."""
+    (only,) = function.overloads.values()
     address: int = only.library.get_pointer_to_function(only.fndesc.llvm_func_name)
     return address
 
 
-def _make_call(given: Any = None) -> Any:
-    """Make the call of a function of this signature: (its address, arguments) -> its answer.
-
-    Without one, of a function of such arguments whose answer is a float64.
-    """
+def _make_call(kind: Any) -> Any:
+    """Make the call of a function of this signature: (its address, arguments) -> its answer."""
 
     def call(typing_context: Any, address: Any, arguments: Any) -> Any:
-        kind = given or types.float64(*map(types.unliteral, arguments))
-
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             convention = context.call_conv
             pointer = convention.get_function_type(kind.return_type, kind.args).as_pointer()
@@ -465,7 +455,7 @@ def _make_call(given: Any = None) -> Any:
 
 
 call_gradient, call_value = _make_call(gradient_type()), _make_call(value_type())
-call_flow, call_number = _make_call(flow_type()), _make_call()
+call_flow = _make_call(flow_type())
 
 
 def _array_at(typing_context: Any, address: Any, shape: Any, number: Any) -> Any:

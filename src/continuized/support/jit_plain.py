@@ -15,7 +15,7 @@ import numpy as np
 
 __all__ = [
     "FASTMATH", "UNCOUNTED", "array_at", "byte_at", "call_flow", "call_gradient",
-    "call_number", "call_value", "choose_by_types", "class_of", "compile_formulas",
+    "call_value", "choose_by_types", "class_of", "compile_formulas",
     "compile_power_of_two", "data_type",
     "fetch", "find_address", "flow_type", "gradient_type", "in_numpy", "is_ours", "jit",
     "jit_uncounted", "matrix", "njit", "scratch", "subtract_pair", "types", "uncounted",
@@ -116,7 +116,7 @@ def subtract_pair(pairs: Any, row: Any, factor: Any, first: Any, second: Any) ->
     pairs[row, 1] -= factor * second
 
 
-def find_address(function: Any, signature: Any = None) -> Any:
+def find_address(function: Any) -> Any:
     """Return the function itself, which is called in place of an address."""
     return function
 
@@ -125,7 +125,7 @@ def _call(function: Callable[..., Any], arguments: Any) -> Any:
     return function(*arguments)
 
 
-call_gradient = call_value = call_flow = call_number = _call
+call_gradient = call_value = call_flow = _call
 
 
 def array_at(address: int, shape: tuple[int, ...], number: Any) -> Any:
