@@ -12,7 +12,7 @@ import pytest
 from continuized.support import jit_numba
 from continuized.support.jit import jit
 
-VALUES = (2, -3, 0.5, -0.0, math.inf, math.nan, np.float32(0.1), np.uint8(7))
+VALUES = (2, -3, 0.5, 0.0, -0.0, math.inf, math.nan, np.float32(0.1), np.uint8(7))
 
 
 def smaller_and_larger(a, b):  # type: ignore[no-untyped-def]
@@ -36,7 +36,7 @@ def operate(x, i, a, b):  # type: ignore[no-untyped-def]
     return x[-1, 0], x[i], x[i[0]].size, a < b, a == b, a // b, a % b, -a, a / b
 
 
-@pytest.mark.parametrize("a, b", [(7, 2), (-7, 2), (2.5, -2), (True, 3)])
+@pytest.mark.parametrize(("a", "b"), [(7, 2), (-7, 2), (2.5, -2), (True, 3)])
 def test_operations_and_entries_are_those_of_python(a: float, b: float) -> None:
     compiled = jit(operate, cached=False)
     mine, pythons = np.arange(6.0).reshape(2, 3), np.arange(6.0).reshape(2, 3)
