@@ -30,7 +30,7 @@ def loss(kind: float, prediction: float, y: float) -> float:
 def loss_by_tail(kind: float, prediction: float, y: float, e: float) -> float:
     """The loss, where e = tail(kind, p, y) is at hand."""
     if kind == SQUARED:
-        return 0.5 * (prediction - y) ** 2
+        return 0.5 * ((prediction - y) * (prediction - y))
     if kind == LOGISTIC:
         return max(-y * prediction, 0.0) + log1p_fraction(e)
     if kind == POISSON:

@@ -27,7 +27,8 @@ from numba import types
 from numba.core import caching
 from numba.core.bytecode import FunctionIdentity
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, DefaultPassBuilder
+from numba.core.typed_passes import NopythonRewrites
 from numba.core.typing.templates import infer, infer_global, make_overload_template
 from numba.extending import intrinsic, lower_builtin, type_callable
 
@@ -35,8 +36,9 @@ from continuized.support.progress import tell_compilation
 from continuized.support.signals import note_signal
 
 __all__ = [
-    "FASTMATH", "UNCOUNTED", "array_at", "byte_at", "call_flow", "call_gradient", "call_value",
-    "choose_by_types", "class_of", "compile_formulas", "compile_power_of_two", "data_type", "fetch",
+    "FASTMATH", "UNCOUNTED", "array_at", "byte_at", "call_flow", "call_gradient",
+    "call_value", "choose_by_types", "class_of", "compile_formulas", "compile_power_of_two",
+    "data_type", "fetch",
     "find_address", "flow_type", "gradient_type", "in_numpy", "is_ours", "jit",
     "jit_uncounted", "matrix", "njit", "scratch", "subtract_pair", "types", "uncounted",
     "value_type", "vector",
@@ -127,7 +129,7 @@ def jit(
     function: Callable[..., Any], signature: Any = None, *, cached: bool = True, **options: Any
 ) -> Any:
     """Compile a function; with a signature, at once and for those types only."""
-    options = {"nogil": True, "no_cfunc_wrapper": True} | options
+    options = {"nogil": True, "no_cfunc_wrapper": True, "pipeline_class": _Compiler} | options
     dispatcher: Any = numba.njit(fastmath=FASTMATH, **options)(function)
     dispatcher._compiler.compile = _compile_alone(dispatcher._compiler.compile)
     if cached:
@@ -378,15 +380,20 @@ def _array_at(typing_context: Any, address: Any, shape: Any, number: Any) -> Any
 array_at: Any = intrinsic(_array_at)
 
 
-class _InnerLibrary(JITCodeLibrary):
+class _Library(JITCodeLibrary):
+    """The code of a function, which is optimised when all that it calls has been linked in."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        """Do not optimise each function before: a tenth of the time of a first call for nothing."""
+        module.data_layout = self._codegen._data_layout
+
+
+class _InnerLibrary(_Library):
     """The code of a function that is called from compiled code alone.
 
     Its callers have copies of it, and are optimised with them: to optimise it here too, and to make
     machine code of it, would take a fifth of the time of a first call for nothing.
     """
-
-    def _optimize_functions(self, module: Any) -> None:
-        module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
         pass
@@ -406,13 +413,24 @@ class _InnerLibrary(JITCodeLibrary):
         """Do nothing: where compiled code raises, it needs no environment."""
 
 
-class _InnerCompiler(Compiler):
-    """Numba's compiler, for such a function."""
+class _Compiler(Compiler):
+    """Numba's compiler, for functions with such code."""
+
+    library_class: Any = _Library
 
     def define_pipelines(self) -> Any:
         state = self.state
-        state.library = _InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-        return super().define_pipelines()
+        name = state.func_id.func_qualname
+        state.library = self.library_class(state.targetctx.codegen(), name)
+        state.library.enable_object_caching()  # to be kept on the disk
+        manager = DefaultPassBuilder.define_nopython_pipeline(state)
+        # It looks for sums and products of whole arrays, of which there are none here.
+        manager.passes = [each for each in manager.passes if each[0] is not NopythonRewrites]
+        return [manager]
+
+
+class _InnerCompiler(_Compiler):
+    library_class = _InnerLibrary
 
 
 INNER: dict[str, Any] = {

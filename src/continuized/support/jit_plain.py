@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "FASTMATH", "UNCOUNTED", "array_at", "byte_at", "call_flow", "call_gradient", "call_value",
-    "choose_by_types", "class_of", "compile_formulas", "compile_power_of_two", "data_type",
+    "FASTMATH", "UNCOUNTED", "array_at", "byte_at", "call_flow", "call_gradient",
+    "call_value", "choose_by_types", "class_of", "compile_formulas",
+    "compile_power_of_two", "data_type",
     "fetch", "find_address", "flow_type", "gradient_type", "in_numpy", "is_ours", "jit",
     "jit_uncounted", "matrix", "njit", "scratch", "subtract_pair", "types", "uncounted",
     "value_type", "vector",
@@ -45,10 +46,7 @@ def is_ours(thing: Any) -> bool:
 
 
 def jit(function: Callable[..., Any], signature: Any = None, **options: Any) -> Any:
-    """Return the function, in which NumPy does not warn, and which gives Python's numbers; of one
-    that others inline, itself."""
-    if "inline" in options:
-        return function
+    """Return the function, in which NumPy does not warn, and which gives Python's numbers."""
 
     @wraps(function)
     def run(*arguments: Any) -> Any:

@@ -61,7 +61,7 @@ from continuized.network.simulation.node_models.interface import (
     step,
 )
 from continuized.problems.base import Array
-from continuized.support.jit import jit, jit_uncounted, uncounted
+from continuized.support.jit import jit_uncounted, uncounted
 
 for _, function in inspect.getmembers(transitions, inspect.isfunction):
     uncounted(function)
@@ -142,11 +142,17 @@ def draw_edge(first: Array, upto: Array, i: int, u: float) -> int:
 
 
 @uncounted
+def draw_uniform(rng: Any) -> float:
+    """Draw from [0, 1): here, for Numba compiles what a generator does in each of its callers."""
+    return float(rng.random())
+
+
+@uncounted
 def draw_copies(links: Links, rng: Any) -> int:
     """Draw how often a message comes: never, once or twice."""
-    if links.loss > 0.0 and rng.random() < links.loss:
+    if links.loss > 0.0 and draw_uniform(rng) < links.loss:
         return 0
-    if links.duplication > 0.0 and rng.random() < links.duplication:
+    if links.duplication > 0.0 and draw_uniform(rng) < links.duplication:
         return 2
     return 1
 
@@ -155,7 +161,7 @@ def draw_copies(links: Links, rng: Any) -> int:
 def draw_delay(links: Links, rng: Any) -> float:
     """Draw how long a message takes."""
     if links.delay > 0.0:
-        return float(links.delay * (1.0 if links.constant else rng.standard_exponential()))
+        return float(links.delay * (1.0 if links.constant else transitions.draw_exponential(rng)))
     return 0.0
 
 
@@ -278,8 +284,8 @@ def join(nodes: Any, net: MessageNetwork, new: int, t: float, u: float, most: fl
     write(net.log, net.counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
 
 
-@jit_uncounted
-def sum_owed(edge: Array, transfer: Array, per_transfer: float, out: Array) -> None:
+@uncounted
+def add_owed(edge: Array, transfer: Array, per_transfer: float, out: Array) -> None:
     """Write what was paid and not applied yet; per_transfer: what a transfer of 1 moves."""
     for c in range(out.size):
         out[c] = 0.0
@@ -287,6 +293,9 @@ def sum_owed(edge: Array, transfer: Array, per_transfer: float, out: Array) -> N
         if edge[e, OWED] != 0 and edge[e, SETTLED] == 0:
             for c in range(out.size):
                 out[c] += per_transfer * transfer[e, D + c]
+
+
+sum_owed = jit_uncounted(add_owed)  # for Python to call
 
 
 class Slice(NamedTuple):
@@ -303,7 +312,7 @@ class Slice(NamedTuple):
     steps: int
 
 
-@jit
+@jit_uncounted
 def run_messages(
     nodes: Any, net: MessageNetwork, links: Links, rng: Any, part: Slice, tests: Tests
 ) -> tuple[int, int, int]:
@@ -321,7 +330,6 @@ def run_messages(
     the turn does what follows from these: it begins the exchange, wakes who is idle and has missed
     ticks, and sends the reply with its timer.
     """
-    # Taken out of their tuples once: here each time has the references counted.
     rows, (alive, node, waits, edge, work, transfer) = net.rows, net.rows
     when, what, body, counts, sums = net.when, net.what, net.body, net.counts, net.sums
     first, upto, log, owed = net.first, net.upto, net.log, net.owed
@@ -346,7 +354,7 @@ def run_messages(
             if kind == WAKE:
                 asks = transitions.may_ask(rows, e, t)
                 if asks:
-                    e = draw_edge(first, upto, e, rng.random())
+                    e = draw_edge(first, upto, e, draw_uniform(rng))
             # Timers: `seq` tells whether the exchange for which they were set still goes on.
             elif kind == GIVE_UP:
                 if transitions.on_give_up(rows, rng, e, seq, t, links.wait):
@@ -423,7 +431,7 @@ def run_messages(
                 slot = push(when, what, counts, t + late, comes, e, seq, pair)
                 load(nodes, work, transfer, body, slot, reply, e, sender)
         if ticks and k % tests.period == 0:
-            sum_owed(edge, transfer, conserved_per_transfer(nodes), owed)
+            add_owed(edge, transfer, conserved_per_transfer(nodes), owed)
             error = disagreement(nodes, work, alive, t, owed)
             tests.rows[made, 0], tests.rows[made, 1] = t, counts[EXCHANGES]
             tests.rows[made, 2] = error

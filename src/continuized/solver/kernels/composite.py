@@ -18,7 +18,7 @@ from continuized.problems.kernels import ask_at
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME
 from continuized.process.methods import follow, jump
 from continuized.process.prox import FORMULAS, clip, entry_penalty, entry_step, is_mostly_rounding
-from continuized.solver.constant_checks import GO_ON, TOL2
+from continuized.solver.constant_checks import GO_ON, TOL2, judge, verdict
 from continuized.solver.kernels.loop import (
     FORBIDDEN,
     LAST,
@@ -32,10 +32,8 @@ from continuized.solver.kernels.loop import (
     add_products,
     add_squares,
     inline,
-    judge,
     keep_states,
-    mix_next,
-    verdict,
+    mix_to,
 )
 from continuized.support.jit import (
     UNCOUNTED,
@@ -138,7 +136,7 @@ def make_loop(eps: float) -> Any:
         """Events i, i + 1, ... of the block until a signal; returns (how many are done, signal)."""
         signal = GO_ON
         while i < coefficients.shape[0] and signal == GO_ON:
-            mix_next(work, coefficients, i)
+            mix_to(work, coefficients, i)
             ask_at(grad, work[NOW + Y], work[NOW + G], data)
             if noise.shape[0] > 0:
                 for c in range(work.shape[1]):
@@ -164,7 +162,7 @@ def make_step(eps: float) -> Any:
             work[NOW + G, c] = g[c]
         signal = take_event(work, psi, coefficients, watch, i, eps)
         if signal not in FORBIDDEN:
-            mix_next(work, coefficients, min(i + 1, coefficients.shape[0] - 1))
+            mix_to(work, coefficients, min(i + 1, coefficients.shape[0] - 1))
         return signal
 
     return step

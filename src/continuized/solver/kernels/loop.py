@@ -37,15 +37,17 @@ from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B
 from continuized.process.flow import mix
 from continuized.process.methods import jump
 from continuized.solver import constant_checks
-from continuized.solver.constant_checks import DIVERGED, GO_ON, NOT_FINITE
+from continuized.solver.constant_checks import DIVERGED, GO_ON, NOT_FINITE, judge, verdict
 from continuized.support.jit import (
     UNCOUNTED,
     compile_formulas,
     in_numpy,
     jit,
+    jit_uncounted,
     matrix,
     scratch,
     types,
+    uncounted,
     vector,
 )
 
@@ -55,9 +57,11 @@ WORK_ROWS = 8
 FORBIDDEN = (NOT_FINITE, DIVERGED)  # signals of events whose step is not taken
 WRONG_SIZE = -1
 
-# A call that is handed an array counts a reference, which would cost 20 ns a step.
-inline = partial(jit, inline="always")
-judge, verdict = inline(constant_checks.judge), inline(constant_checks.verdict)
+# A call that is handed an array counts a reference, which would cost 20 ns a step.  LLVM writes
+# these into their callers: Numba would too, but each time it would find their types anew.
+inline = partial(uncounted, forceinline=True)
+inline(judge)
+inline(verdict)
 
 
 def add_noise(g, noise, *index):
@@ -79,6 +83,7 @@ def add_products(sums, dg, dy):
     return g2, y2, dg2 + dg * dg, dgdy + dg * dy, dy2 + dy * dy
 
 
+@inline
 def decide(watch, sums, row):
     """Return the signal of an event with these sums and this row of coefficients."""
     g2, y2, dg2, dgdy, dy2 = sums
@@ -87,7 +92,6 @@ def decide(watch, sums, row):
 
 
 compile_formulas(add_noise, add_squares, add_products)
-decide = inline(decide)
 
 
 # Without Numba, the gradient is asked for in Python (`step`), and what follows takes whole rows of
@@ -99,14 +103,17 @@ def _mix_next_in_numpy(work, coefficients, i):
     work[NOW + Y], work[NOW + W] = mix(work[X], work[Z], a, b)
 
 
-@jit
+@inline
 @in_numpy(_mix_next_in_numpy)
-def mix_next(work, coefficients, i):
+def mix_to(work, coefficients, i):
     """Mix to y and z at event i of the block, before its jump."""
     real = work.dtype.type
     a, b = real(coefficients[i, A]), real(coefficients[i, B])
     for c in range(work.shape[1]):
         work[NOW + Y, c], work[NOW + W, c] = mix(work[X, c], work[Z, c], a, b)
+
+
+mix_next = jit_uncounted(mix_to)  # for Python to call
 
 
 @inline
@@ -182,7 +189,7 @@ def _step_in_numpy(g, work, coefficients, watch, i):
         _, _, gamma, gamma_prime, _ = coefficients[i].astype(work.dtype)
         work[X], work[Z] = jump(y, z, g, gamma, gamma_prime)
         work[LAST + Y], work[LAST + G] = y, g
-        mix_next(work, coefficients, min(i + 1, coefficients.shape[0] - 1))
+        mix_to(work, coefficients, min(i + 1, coefficients.shape[0] - 1))
     return signal
 
 
@@ -205,7 +212,7 @@ def step(g, work, coefficients, watch, i):
     signal = decide(watch, sums, coefficients[i])
     if signal not in FORBIDDEN:
         settle(work, NOW, coefficients, i)
-        mix_next(work, coefficients, min(i + 1, coefficients.shape[0] - 1))
+        mix_to(work, coefficients, min(i + 1, coefficients.shape[0] - 1))
     return signal
 
 
@@ -221,15 +228,15 @@ def compile_step(dtype: Any) -> Any:
 
 
 def _skip_in_numpy(work, coefficients, i):
-    mix_next(work, coefficients, i)
+    mix_to(work, coefficients, i)
     work[X], work[Z] = work[NOW + Y], work[NOW + W]
 
 
-@jit
+@jit_uncounted
 @in_numpy(_skip_in_numpy)
 def skip(work, coefficients, i):
     """Event i of the block without a jump: as if its gradient were zero."""
-    mix_next(work, coefficients, i)
+    mix_to(work, coefficients, i)
     for c in range(work.shape[1]):
         work[X, c], work[Z, c] = work[NOW + Y, c], work[NOW + W, c]
 
@@ -244,7 +251,7 @@ def make_loop(asked, witnessing):
         A forbidden event leaves nothing of use behind.
         """
         first, signal, last, now = i, GO_ON, LAST, NOW
-        mix_next(work, coefficients, i)
+        mix_to(work, coefficients, i)
         while i < coefficients.shape[0] and signal == GO_ON:
             ask(grad, work[now + Y], work[now + G], data)
             signal = take_event(work, last, now, noise, coefficients, watch, i, witnessing)
