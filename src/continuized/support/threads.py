@@ -38,14 +38,16 @@ def inner(u: NDArray[Any], v: NDArray[Any]) -> float:
 
 
 @cache
-def _libraries() -> Any:
+def _libraries() -> list[Any]:
+    """The libraries of linear algebra that are loaded."""
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 _lock = threading.Lock()
-_limits: list[Any] = []  # one for each block under way: the first limits, the last restores
+# For each block under way, what is to be restored: the first limits, the last restores.
+_limits: list[list[tuple[Any, int]]] = []
 
 
 @contextmanager
@@ -55,15 +57,21 @@ def blas_on_one_thread() -> Iterator[None]:
         yield
         return
     with _lock:
-        limit = _limits[0] if _limits else _libraries().limit(limits=1, user_api="blas")
-        _limits.append(limit)
+        # Not threadpoolctl's own block: what it finds out of the libraries takes longer than a
+        # small product.
+        before = _limits[0] if _limits else [(each, each.num_threads) for each in _libraries()]
+        if not _limits:
+            for library, _ in before:
+                library.set_num_threads(1)
+        _limits.append(before)
     try:
         yield
     finally:
         with _lock:
             _limits.pop()
             if not _limits:
-                limit.restore_original_limits()
+                for library, number in before:
+                    library.set_num_threads(number)
 
 
 def norm(v: NDArray[Any]) -> float:
