@@ -134,13 +134,14 @@ class Stream(Checkpointed):
         Raises ValueError where a gap is negative or NaN.
         """
         dt = self.gaps(n)
-        if not (dt >= 0.0).all():
+        if not dt.min(initial=0.0) >= 0.0:
             raise ValueError(f"a clock must draw gaps >= 0, got {float(np.min(dt))!r}")
         if self._times is None:
             # cumsum adds from left to right, so that blocks of any size give equal bits.
             t = dt.astype(np.float64)
             t[:1] += self.t
-            t.cumsum(out=t)
+            if t.size > 1:
+                t.cumsum(out=t)
         else:
             t = self._times[self.k : self.k + n]
         marks = None if self._marks is None else self._marks(len(t))
