@@ -134,14 +134,16 @@ class Stream(Checkpointed):
         Raises ValueError where a gap is negative or NaN.
         """
         dt = self.gaps(n)
-        if not dt.min(initial=0.0) >= 0.0:
-            raise ValueError(f"a clock must draw gaps >= 0, got {float(np.min(dt))!r}")
-        if self._times is None:
+        least = float(dt[0] if dt.size == 1 else dt.min(initial=0.0))
+        if not least >= 0.0:
+            raise ValueError(f"a clock must draw gaps >= 0, got {least!r}")
+        if self._times is None and dt.size == 1:
+            t = np.array([least + self.t])
+        elif self._times is None:
             # cumsum adds from left to right, so that blocks of any size give equal bits.
             t = dt.astype(np.float64)
             t[:1] += self.t
-            if t.size > 1:
-                t.cumsum(out=t)
+            t.cumsum(out=t)
         else:
             t = self._times[self.k : self.k + n]
         marks = None if self._marks is None else self._marks(len(t))

@@ -24,6 +24,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+try:
+    # What np.einsum calls, without a look for arrays of other libraries, which takes longer than a
+    # short sum.
+    from numpy._core.multiarray import c_einsum as _einsum
+except ImportError:
+    _einsum = np.einsum
+
 Answer = TypeVar("Answer")
 
 QUICK = 1e8  # operations of linear algebra: some 10 to 50 ms
@@ -34,7 +41,7 @@ LISTEN_EVERY = 0.1  # seconds: not on every system does a wait hear Ctrl-C by it
 def inner(u: NDArray[Any], v: NDArray[Any]) -> float:
     """<u, v> of vectors, without BLAS: its threads go on spinning for milliseconds after a call,
     on the cores that the passes here want next (a pass took twice as long)."""
-    return float(np.einsum("i,i->", u, v))
+    return float(_einsum("i,i->", u, v))
 
 
 @cache
