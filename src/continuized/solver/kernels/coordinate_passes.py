@@ -147,10 +147,10 @@ def arrange_columns(X, roots, means, starts, rows, values, curvatures):
     place = starts[:-1].copy()
     for i in range(roots.size):
         for p in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
-            j = np.uintp(indices[p])
-            q = np.uintp(place[j])
-            rows[q], values[q] = i, entries[p] * roots[i]
-            place[j] += 1
+            column = np.uintp(indices[p])
+            at = np.uintp(place[column])
+            rows[at], values[at] = i, entries[p] * roots[i]
+            place[column] += 1
     for j in range(means.size):
         total, rest, mean = 0.0, 1.0, means[j]  # rest: the weight of the rows where X is 0
         for q in range(np.uintp(starts[j]), np.uintp(starts[j + 1])):
