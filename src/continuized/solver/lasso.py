@@ -94,7 +94,9 @@ def solve_lasso(
         success = gap <= tol or square <= slope * slope
         if success or passes >= most or exact < LEAST_EXACT:
             return Minimum(reduced.complete(w), gap, passes, success)
-        if not passes and reduced.is_sparse and reduced.entries <= FEW_ENTRIES:
+        # Not where a gap alone is asked for: near rounding these passes would be in vain.
+        is_small = reduced.is_sparse and reduced.entries <= FEW_ENTRIES
+        if is_small and slope > 0.0 and not passes:
             goal = EXACT * tol, (FLAT * slope) ** 2
             passes = columns.descend(np.arange(w.size), w, w, psi, *goal, min(SWEEPS, most))
             columns.forget()
