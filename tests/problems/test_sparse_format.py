@@ -118,3 +118,20 @@ def test_entries_after_the_last_are_dropped() -> None:
     X.indices = np.append(X.indices, FAR).astype(X.indices.dtype)  # not pruned: no row owns it
     X.data = np.append(X.data, 9.0)
     assert cz.problems.LeastSquares(X, Y).X.toarray().tolist() == DENSE.tolist()
+
+
+def test_a_csr_array_shares_its_entries_but_nothing_else() -> None:
+    X = sparse.csr_array(np.eye(3))
+    p = cz.problems.LeastSquares(X, np.ones(3))
+    assert np.shares_memory(p.X.data, X.data)
+    X.resize((1, 1))
+    assert p.X.shape == (3, 3)
+    assert p.X.nnz == 3
+
+
+def test_what_stands_after_the_last_entry_is_dropped_and_stays_with_the_user() -> None:
+    X = sparse.csr_array(np.eye(3))
+    X.data, X.indices = np.append(X.data, np.nan), np.append(X.indices, np.int32(0))
+    p = cz.problems.LeastSquares(X, np.ones(3))
+    assert p.X.data.size == p.X.indices.size == 3
+    assert X.data.size == X.indices.size == 4

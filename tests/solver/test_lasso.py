@@ -6,6 +6,7 @@ from scipy import sparse
 
 import continuized as cz
 from continuized.solver import lasso
+from continuized.solver.kernels import coordinate_passes
 from continuized.solver.lasso import solve_lasso
 
 SHAPES = {"few columns": (80, 7), "working sets": (150, 260)}
@@ -268,3 +269,67 @@ def test_minimize_ends_where_the_coordinate_steps_end():
     assert find_violation(X, y, r.x[:-1], r.x[-1], 0.05) <= 1e-8
     assert 0 < np.count_nonzero(r.x[:-1]) < 60
     assert r.fun == pytest.approx(p.fun(r.x) + 0.05 * np.abs(r.x[:-1]).sum(), rel=1e-14)
+
+
+@pytest.mark.parametrize("version", ["compiled", "whole arrays"])
+def test_sparse_rows_are_arranged_by_columns(version):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((30, 6)) < 0.4, rng.standard_normal((30, 6)), 0.0)
+    X[:, 2] = 0.0
+    shares = rng.random(30)
+    roots = np.sqrt(shares / shares.sum())
+    means = roots**2 @ X
+    rows = sparse.csr_array(X)
+    starts, places = np.zeros(7, np.int32), np.empty_like(rows.indices)
+    values, curvatures = np.empty(rows.nnz), np.empty(6)
+    names = {"compiled": "arrange_columns", "whole arrays": "_arrange_columns_in_numpy"}
+    arrange = getattr(coordinate_passes, names[version])
+    given = rows.data, rows.indptr, rows.indices
+    arrange(given, roots, means, starts, places, values, curvatures)
+    scaled = sparse.csc_array((values, places, starts), shape=X.shape)
+    np.testing.assert_allclose(scaled.toarray(), roots[:, None] * X, rtol=1e-15)
+    np.testing.assert_allclose(curvatures, roots**2 @ (X - means) ** 2, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_small_sparse_data_take_passes_along_all_columns_first(intercept, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((300, 120)) < 0.03, rng.standard_normal((300, 120)), 0.0)
+    y = X @ np.where(rng.random(120) < 0.5, 10.0, 0.0) + rng.standard_normal(300)
+    p = cz.problems.LeastSquares(sparse.csr_array(X), y, intercept=intercept)
+    penalty, calls = constants(cz.prox.L1(0.01), 120), []
+
+    def evaluate(x):
+        calls.append(x)
+        return p.value_and_gradient(x)
+
+    how = {"slope": 1e-3, "evaluate": evaluate}
+    found = solve_lasso(p, penalty, np.zeros(p.dim), 0.0, 1000, **how)
+    assert found.success
+    assert len(calls) == 2  # at the start, and after all passes
+    monkeypatch.setattr(lasso, "FEW_ENTRIES", 0)
+    solve_lasso(p, penalty, np.zeros(p.dim), 0.0, 1000, **how)
+    assert len(calls) > 4  # as of working sets, one after the other
+    exact = solve_lasso(p, penalty, np.zeros(p.dim), 1e-13, most=1000).x
+    psi = cz.prox.L1(0.01)
+    best, value = (p.fun(x) + psi.value(x[:120]) for x in (exact, found.x))
+    assert best <= value <= best + 1e-3
+
+
+def test_passes_along_all_columns_that_do_not_get_there_leave_the_rest_to_the_hessian(monkeypatch):
+    X, y = data((300, 40))
+    X = np.where(np.abs(X) > 0.5, X, 0.0)
+    X[:, 1] = X[:, 0] + 1e-3 * X[:, 1]  # so alike that steps are slow
+    p, penalty = cz.problems.LeastSquares(sparse.csr_array(X), y), constants(cz.prox.L1(0.01), 40)
+    monkeypatch.setattr(lasso, "SWEEPS", 2)
+    found = solve_lasso(p, penalty, np.zeros(40), 0.0, most=10_000, slope=1e-9)
+    assert found.success
+    assert find_gap(X, y, np.ones(300), found.x, 0.0, 0.01, 0.0) <= 1e-6
+
+
+def test_a_rounded_intercept_is_not_in_the_residual():
+    X, y = data((150, 20))
+    p = cz.problems.LeastSquares(sparse.csr_array(X + 1e7), y + 1e7, intercept=True)
+    columns = lasso._Columns(lasso._Reduced(p, np.zeros(20), p.value_and_gradient))
+    w = np.linspace(1.0, 2.0, 20)
+    assert abs(columns._find_residual(w) @ columns._roots) < 1e-13

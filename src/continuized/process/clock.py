@@ -93,6 +93,9 @@ def _add_up(t0: float, dt: NDArray[Any]) -> Floats | None:
     They are added from left to right, so that blocks of any size give equal bits.  Compiled code,
     where a run has loaded it, takes a quarter of the time; it is not loaded for this alone.
     """
+    if dt.size == 1:
+        gap = float(dt[0])
+        return np.array([t0 + gap]) if gap >= 0.0 else None
     compiled = getattr(sys.modules.get(COMPILED), "add_up", None)
     if compiled is not None and dt.dtype == np.float64:
         times: Floats | None = compiled(t0, dt)
@@ -101,7 +104,7 @@ def _add_up(t0: float, dt: NDArray[Any]) -> Floats | None:
         return None
     t = dt.astype(np.float64)
     t[:1] += t0
-    return t.cumsum(out=t) if t.size > 1 else t
+    return t.cumsum(out=t)
 
 
 class Stream(Checkpointed):

@@ -188,7 +188,7 @@ class Separable(ShapedProx):
 
     def value(self, x: Array) -> float:
         with np.errstate(over="ignore"):
-            if np.ndim(self.low) == np.ndim(self.high) == 0 and self.low == -math.inf == -self.high:
+            if type(self.low) is type(self.high) is float and self.low == -math.inf == -self.high:
                 return float(entry_penalty(x, self.l1, self.l2).sum())  # quicker, without bounds
             # x was rounded to its dtype, and the bounds must be too.
             low, high = (np.asarray(bound, x.dtype) for bound in (self.low, self.high))
@@ -203,6 +203,8 @@ class Separable(ShapedProx):
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise ValueError unless there is a constant for each entry of x, or one for all."""
+        if all(type(constant) is float for constant in self.constants):
+            return
         own = np.broadcast_shapes(*(np.shape(constant) for constant in self.constants))
         if len(own) > len(shape) or any(
             n not in (1, of_x) for n, of_x in zip(own[::-1], shape[::-1], strict=False)
@@ -636,10 +638,11 @@ def mapping_norm(prox: Prox, y: Array, g: Array, gamma: float, x: Array | None =
     """
     x = proximal_step(prox, y - gamma * g, gamma) if x is None else x
     slope, size, eps = _finite_norm(g), _finite_norm(y), float(np.finfo(y.dtype).eps)
-    while is_mostly_rounding(_finite_norm(y - x), gamma, slope, size, eps):
+    moved = _finite_norm(y - x)
+    while is_mostly_rounding(moved, gamma, slope, size, eps):
         gamma = min(LENGTHEN * gamma, longest_hidden(slope, size, eps))
-        x = proximal_step(prox, y - gamma * g, gamma)
-    return _finite_norm(y - x) / gamma
+        moved = _finite_norm(y - proximal_step(prox, y - gamma * g, gamma))
+    return moved / gamma
 
 
 def _finite_norm(v: Array) -> float:

@@ -23,6 +23,7 @@ from continuized.process.stepper import Limits
 from continuized.solver.loop import Callback
 from continuized.solver.metric import Identity, given_metric
 from continuized.solver.metric_factory import best_kind, make_factory
+from continuized.solver.sparse_newton import SupportSolver
 from continuized.solver.steppers.adaptive import AdaptiveOptions
 from continuized.support import validation as check
 
@@ -218,12 +219,10 @@ def add_support(
     Not for a run with a checkpoint: what these steps keep between events is not saved.
     """
     prox = options.prox
-    if not (isinstance(prox, Separable) and np.any(np.asarray(prox.l1) > 0.0)):
+    if prox is None or not (isinstance(prox, Separable) and np.any(prox.l1 > 0.0)):
         return options, why
     if not (isinstance(problem, Regression) and (problem.classes == 1 or problem.is_here)):
         return options, why
-    from continuized.solver.sparse_newton import SupportSolver
-
     return options._replace(support=SupportSolver(problem, prox, options.tol)), REASON_SUPPORT
 
 

@@ -40,7 +40,9 @@ TRUSTED = 1e-8  # of f at the start: a gap above is known from the steps, whatev
 DENSE_COLUMN, SPARSE_COLUMN = 4.0, 8.0
 SMALL, LARGEST = 1000, 4000  # coordinates of a Hessian that may always be made, or never
 PRODUCT = 0.25  # passes along a column that cost as much as its products with all of them
-FEWEST = 15.0  # passes along columns that are worth a try
+FEWEST = 4.0  # passes along columns that are worth a try
+FEW_ENTRIES = 2**17  # of a sparse X, which first passes along all columns take no time
+SWEEPS = 30  # of those passes
 PASSES = 10  # of coordinate steps, and as many as a leap may cost, before it
 MOST_LEAPS = 20  # in a row
 MOST_LEAPING = 3000  # coordinates: a larger system is not solved
@@ -82,7 +84,7 @@ def solve_lasso(
 
     reduced = _Reduced(problem, constants[1], evaluate or problem.value_and_gradient)
     w, passes, exact = x[: reduced.count].copy(), 0, 1.0
-    psi, slopes = np.ascontiguousarray(constants[[0, 2, 3]]), np.empty(reduced.count)
+    psi, slopes = constants.take((0, 2, 3), axis=0), np.empty(reduced.count)
     chosen, hessian, columns = np.zeros(0, np.intp), _Hessian(reduced), _Columns(reduced)
     f, g = reduced.evaluate(w) if first is None else reduced.reduce(*first, w)
     largest = TRUSTED * f
@@ -92,14 +94,23 @@ def solve_lasso(
         success = gap <= tol or square <= slope * slope
         if success or passes >= most or exact < LEAST_EXACT:
             return Minimum(reduced.complete(w), gap, passes, success)
+        # Not where a gap alone is asked for: near rounding these passes would be in vain.
+        is_small = reduced.is_sparse and reduced.entries <= FEW_ENTRIES
+        if is_small and slope > 0.0 and not passes:
+            goal = EXACT * tol, (FLAT * slope) ** 2
+            passes = columns.descend(np.arange(w.size), w, w, psi, *goal, min(SWEEPS, most))
+            columns.forget()
+            chosen = w.nonzero()[0]
+            f, g = reduced.evaluate(w)
+            continue
         new = _choose_new(slopes, chosen)
         if len(new):
-            chosen = np.append(chosen, new)
+            chosen = np.concatenate((chosen, new))
         else:
             exact *= EXACT  # the set is right: what is missing are steps
             columns.forget()
         goal = exact * EXACT * tol, exact * (FLAT * slope) ** 2
-        part, bounds = w[chosen], np.ascontiguousarray(psi[:, chosen])
+        part, bounds = w[chosen], psi.take(chosen, axis=1)
         at_once = hessian.count_passes(len(chosen))
         if at_once > 0.0:
             limit = math.ceil(min(at_once, most - passes))
@@ -126,7 +137,8 @@ class _Reduced:
         self.problem, self.l2, self._evaluate = problem, l2, evaluate
         self.ridge = l2 + problem.l2  # of f and psi together
         self.has_l2 = bool(l2.any())
-        self.count = int(problem.X.shape[1])
+        self.count, self.entries = problem.column_count, problem.entry_count
+        self.is_sparse = problem.is_sparse
         self.means = None
         if problem.intercept:
             self.means = problem.column_means[: self.count]
@@ -201,15 +213,28 @@ class _Columns:
         return np.zeros(len(chosen)) if means is None else means[chosen]
 
     @cached_property
-    def _sparse(self) -> tuple[Any, Array, Array]:
-        """(the columns of X, their entries scaled, the curvatures along all of them)."""
-        by_column, count = self._reduced.problem.columns, self._reduced.count
-        roots = self._roots[by_column.indices]
-        values, means = by_column.data * roots, self._find_means(np.arange(count))
-        places = np.repeat(np.arange(count), np.diff(by_column.indptr))
-        curvatures = np.bincount(places, (values - means[places] * roots) ** 2, minlength=count)
-        rest = 1.0 - np.bincount(places, roots * roots, minlength=count)  # where X is 0
-        return by_column, values, curvatures + means**2 * np.maximum(rest, 0.0)
+    def _sparse(self) -> tuple[Array, Array, Array, Array]:
+        """(entries of the columns of X, scaled, their rows, where each column begins, and the
+        curvatures along all of them)."""
+        from continuized.solver.kernels.coordinate_passes import arrange_columns
+
+        X, count = self._reduced.problem.X, self._reduced.count
+        means = np.zeros(count) if self._reduced.means is None else self._reduced.means
+        values, rows = np.empty(X.data.size), np.empty_like(X.indices)
+        starts, curvatures = np.zeros(count + 1, X.indptr.dtype), np.empty(count)
+        arrange_columns(
+            (X.data, X.indptr, X.indices), self._roots, means, starts, rows, values, curvatures
+        )
+        return values, rows, starts, curvatures
+
+    def _find_residual(self, w: Array) -> Array:
+        p, x = self._reduced.problem, self._reduced.complete(w)
+        predictions = p.predictions(x, slice(None)) if w.any() else x[w.size :].sum()
+        r: Array = self._roots * (p.y - predictions)
+        if self._reduced.means is not None:
+            # The intercept is rounded, and times a mean far from zero that would count.
+            r -= inner(self._roots, r) * self._roots
+        return r
 
     def descend(
         self, chosen: Any, w: Array, part: Array, psi: Array, least: float, flat: float, most: int
@@ -218,15 +243,13 @@ class _Columns:
         passes."""
         from continuized.solver.kernels.coordinate_passes import descend_on_columns
 
-        reduced, p = self._reduced, self._reduced.problem
-        r = self._residual
+        reduced, r = self._reduced, self._residual
         if r is None:
-            r = self._roots * (p.y - p.predictions(reduced.complete(w), slice(None)))
-        self._residual = None if p.is_sparse else r
-        if p.is_sparse:
-            by_column, values, curvatures = self._sparse
-            firsts, lasts = by_column.indptr[chosen], by_column.indptr[chosen + 1]
-            columns = values, by_column.indices, firsts, lasts
+            r = self._find_residual(w)
+        self._residual = None if reduced.is_sparse else r
+        if reduced.is_sparse:
+            values, rows, starts, curvatures = self._sparse
+            columns = values, rows, starts[chosen], starts[chosen + 1]
             means, curvatures = self._find_means(chosen), curvatures[chosen]
         else:
             self.gather(chosen)
@@ -247,36 +270,33 @@ class _Hessian:
     def __init__(self, reduced: _Reduced) -> None:
         self._reduced, self._H = reduced, np.zeros((0, 0))
         self._is_exact = True
+        self._entries = reduced.entries / max(reduced.count, 1)  # of a column
+        worth = (SPARSE_COLUMN if reduced.is_sparse else DENSE_COLUMN) * self._entries
+        self._most = min(max(worth, SMALL), LARGEST)
         self.waited = 0  # passes along columns since it was last made
 
     def count_passes(self, count: int) -> float:
         """Count the passes along so many columns that are worth a try before this is made: those
         that cost as much as to make it; all of them, where it would be the dearer one to use.
         """
-        p, new = self._reduced.problem, count - len(self._H)
-        entries = p.entry_count / max(self._reduced.count, 1)
-        worth = (SPARSE_COLUMN if p.is_sparse else DENSE_COLUMN) * entries
-        most = min(max(worth, SMALL), LARGEST)
-        if count > most or not self._is_exact:
+        if count > self._most or not self._is_exact:
             return math.inf
-        passes = PRODUCT * new
-        return 0.0 if p.is_sparse or passes < FEWEST else max(passes - self.waited, 0.0)
+        passes = PRODUCT * (count - len(self._H))
+        is_cheap = self._reduced.is_sparse or passes < FEWEST
+        return 0.0 if is_cheap else max(passes - self.waited, 0.0)
 
     def add(self, chosen: Any, columns: _Columns) -> bool:
         """Make it that of these coordinates, the first of which are those from before; tell whether
         it could be done without losing too many digits."""
-        old, count, p = len(self._H), len(chosen), self._reduced.problem
+        old, count = len(self._H), len(chosen)
         if old == count:
             return True
         H = np.zeros((count, count))
         H[:old, :old] = self._H
-        work = float(p.entry_count) / max(self._reduced.count, 1) * count * (count - old)
-        interruptible(
-            work, self._add_rows if p.is_sparse else self._add_columns, chosen, H, columns
-        )
+        add = self._add_rows if self._reduced.is_sparse else self._add_columns
+        interruptible(self._entries * count * (count - old), add, chosen, H, columns)
         if self._is_exact:
-            added = np.arange(old, count)
-            H[added, added] += self._reduced.ridge[chosen[old:]]
+            H.reshape(-1)[old * (count + 1) :: count + 1] += self._reduced.ridge[chosen[old:]]
             self._H, self.waited = H, 0
         return self._is_exact
 
@@ -310,8 +330,7 @@ class _Hessian:
 
         H, passes, leaps = self._H, 0, True
         while passes < most:
-            moving = float(np.count_nonzero(x))
-            at_once = most - passes
+            moving, at_once = np.count_nonzero(x), most - passes
             if leaps and moving <= MOST_LEAPING:
                 at_once = min(at_once, PASSES + int(moving * moving / (3.0 * len(x))))
             taken = descend(H, g, x, psi, least, flat, at_once)

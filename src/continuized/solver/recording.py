@@ -53,7 +53,8 @@ class Recorder(Checkpointed):
     def __getitem__(self, name: str) -> Any:
         """Return a column as one array."""
         column = self.columns[name]
-        xp = namespace(column.parts[0])
+        first = column.parts[0]
+        xp = None if type(first) in (int, float) else namespace(first)
         return column.join() if xp is None else xp.stack(column.parts)
 
     def trace(self) -> Trace:

@@ -47,6 +47,9 @@ class SupportSolver:
         self._constants = np.empty((4, problem.dim))
         each = problem.variables, problem.classes
         for row, constant in zip(self._constants, prox.constants, strict=True):
+            if type(constant) is float:
+                row[:] = constant
+                continue
             is_whole = np.size(constant) in (1, problem.dim)
             row[:] = np.ravel(constant if is_whole else np.broadcast_to(constant, each))
         self._takes_coordinate_steps = _are_coordinate_steps_certain(problem, self._constants)
@@ -202,8 +205,8 @@ def _are_coordinate_steps_certain(problem: Any, constants: Array) -> bool:
     along every column, and an intercept has none."""
     if not (isinstance(problem, Linear) and problem.loss == SQUARED and problem.dim):
         return False
-    d = problem.X.shape[1]
+    d = problem.column_count
     l1, _, low, high = constants[:, :d]
-    grows = np.all((l1 > 0.0) | np.isfinite(low) & np.isfinite(high))
-    is_free = np.all(constants[:, d:] == np.array([[0.0], [0.0], [-np.inf], [np.inf]]))
-    return bool(grows and is_free)
+    grows = (l1 > 0.0).all() or np.all((l1 > 0.0) | np.isfinite(low) & np.isfinite(high))
+    free = np.array([[0.0], [0.0], [-np.inf], [np.inf]])
+    return bool(grows and (not problem.intercept or np.all(constants[:, d:] == free)))

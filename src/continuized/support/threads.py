@@ -24,6 +24,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+try:
+    # What np.einsum calls, without a look for arrays of other libraries, which takes longer than a
+    # short sum.
+    from numpy._core.multiarray import c_einsum as _einsum
+except ImportError:
+    _einsum = np.einsum
+
 Answer = TypeVar("Answer")
 
 QUICK = 1e8  # operations of linear algebra: some 10 to 50 ms
@@ -34,18 +41,20 @@ LISTEN_EVERY = 0.1  # seconds: not on every system does a wait hear Ctrl-C by it
 def inner(u: NDArray[Any], v: NDArray[Any]) -> float:
     """<u, v> of vectors, without BLAS: its threads go on spinning for milliseconds after a call,
     on the cores that the passes here want next (a pass took twice as long)."""
-    return float(np.einsum("i,i->", u, v))
+    return float(_einsum("i,i->", u, v))
 
 
 @cache
-def _libraries() -> Any:
+def _libraries() -> list[Any]:
+    """The libraries of linear algebra that are loaded."""
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 _lock = threading.Lock()
-_limits: list[Any] = []  # one for each block under way: the first limits, the last restores
+# For each block under way, what is to be restored: the first limits, the last restores.
+_limits: list[list[tuple[Any, int]]] = []
 
 
 @contextmanager
@@ -55,15 +64,21 @@ def blas_on_one_thread() -> Iterator[None]:
         yield
         return
     with _lock:
-        limit = _limits[0] if _limits else _libraries().limit(limits=1, user_api="blas")
-        _limits.append(limit)
+        # Not threadpoolctl's own block: what it finds out of the libraries takes longer than a
+        # small product.
+        before = _limits[0] if _limits else [(each, each.num_threads) for each in _libraries()]
+        if not _limits:
+            for library, _ in before:
+                library.set_num_threads(1)
+        _limits.append(before)
     try:
         yield
     finally:
         with _lock:
             _limits.pop()
             if not _limits:
-                limit.restore_original_limits()
+                for library, number in before:
+                    library.set_num_threads(number)
 
 
 def norm(v: NDArray[Any]) -> float:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:  # NumPy is imported where it is used: this module is loaded f
 
 LONGEST = 60
 NUMBERS = "fiu"  # the kinds of dtype that are real numbers
-NUMBER_NAMES = ("float", "bfloat", "int", "uint")  # of dtypes that are not NumPy's own
+WHOLE_NAMES = ("int", "uint")  # of dtypes that are not NumPy's own
+NUMBER_NAMES = ("float", "bfloat", *WHOLE_NAMES)
 LARGEST = 2**63 - 1  # of the integers: compiled code and arrays count no further
 TOO_LARGE = "the largest is 2^63 - 1"
 DIMENSIONS = {0: "one number", 1: "a vector", 2: "a matrix"}
@@ -64,7 +65,8 @@ def is_whole(value: Any) -> bool:
     >>> is_whole(2), is_whole(2.0), is_whole(True)
     (True, False, False)
     """
-    return _is_number(value, Integral) or _is_array_of_one(value, "iu", ("int", "uint"))
+    is_plain = type(value) is int  # the quick way, which most integers take
+    return is_plain or _is_number(value, Integral) or _is_array_of_one(value, "iu", WHOLE_NAMES)
 
 
 def real(
@@ -94,6 +96,9 @@ def real(
     ValueError: tol must be a number >= 0 or None, got -1
     """
     interval = Interval(above, minimum, below, maximum)
+    # Most numbers are floats: a small run checks as many as it has vectors to add.
+    if type(value) is float and interval.holds(value) and not (finite and math.isinf(value)):
+        return value
     error: type[TypeError] | type[ValueError] = TypeError
     cause = None
     if is_real(value):
@@ -257,12 +262,15 @@ def array(
         raise ValueError(f"{name} must be {DIMENSIONS[ndim]}, got shape {given.shape}")
     # In order, for compiled code.  Floats are checked as they come out of it: some are rounded
     # to infinity.  Integers are checked as they were given: some would change their sign.
-    with np.errstate(over="ignore"):
-        answer = given if dtype is None else given.astype(dtype, order="C")
-    interval = Interval(above, minimum, None, None)
-    if kinds == "iu" and np.any(answer != given):
-        raise refusal(ValueError, name, what, values, TOO_LARGE)
-    if finite or interval.words:
+    if dtype is None or given.dtype == dtype:
+        answer = given if dtype is None else given.copy("C")
+    else:
+        with np.errstate(over="ignore"):
+            answer = given.astype(dtype, order="C")
+        if kinds == "iu" and np.any(answer != given):
+            raise refusal(ValueError, name, what, values, TOO_LARGE)
+    if finite or above is not None or minimum is not None:
+        interval = Interval(above, minimum, None, None)
         _check_entries(given if kinds == "iu" else answer, name, interval)
     return answer
 

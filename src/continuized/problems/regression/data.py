@@ -8,6 +8,7 @@ user's own matrix is never changed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -96,8 +97,11 @@ def _convert_sparse(X: Any) -> Any:
     if X.dtype.kind not in check.NUMBERS:
         raise TypeError(f"X must be an array of real numbers, got dtype {X.dtype}")
     check_format(X)  # before it is converted: compiled code would follow a wrong index anywhere
-    csr = sparse.csr_array(X, dtype=float_type(X.dtype))  # of a CSR matrix, it shares the arrays
-    csr.check_format(full_check=True)  # drops what stands after the last entry, too
+    # Of a CSR matrix, it shares the arrays; where it is an array already, without SciPy's checks.
+    is_right = type(X) is sparse.csr_array and X.dtype in (np.float64, np.float32)
+    csr = copy(X) if is_right else sparse.csr_array(X, dtype=float_type(X.dtype))
+    if not len(csr.indices) == len(csr.data) == csr.indptr[-1]:
+        csr.prune()  # drops what stands after the last entry
     if not csr.has_canonical_format:
         csr = csr.copy()  # the user's own matrix stays as it is
         csr.sum_duplicates()  # sorts too

@@ -157,15 +157,17 @@ class SingleOutput(Linear):
             predictions = self.predictions(at, slice(None))
             factors = factors * self.second_slopes(predictions, slice(None))
         A = self.X if every else (self.columns if self.is_sparse else self.X)[:, columns]
-        found, m = np.empty((len(chosen), len(chosen))), len(columns)
+        m = len(columns)
         # For little work, the switch itself would take longer.
         small = n * m * m < SMALL_WORK
         with nullcontext() if small else threads.blas_on_one_thread():
-            found[:m, :m] = self._weighted_gram(A, factors) / n
+            found = self._weighted_gram(A, factors)
+            found /= n
             if m < len(chosen):  # the intercept, which is the last
+                found = np.pad(found, (0, 1))
                 found[m, :m] = found[:m, m] = np.asarray(factors @ A).ravel() / n
                 found[m, m] = factors.sum() / n
-        found[np.arange(m), np.arange(m)] += self.l2
+        np.einsum("ii->i", found)[:m] += self.l2
         return found
 
     def _weighted_gram(self, A: Any, factors: Array) -> Array:

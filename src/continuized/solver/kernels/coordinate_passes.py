@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from continuized.process.prox import FORMULAS, entry_step
-from continuized.support.jit import compile_formulas, jit
+from continuized.support.jit import compile_formulas, in_numpy, jit
 
 compile_formulas(*FORMULAS, error_model="numpy")
 
@@ -116,6 +116,48 @@ def descend_on_columns(columns, means, curvatures, ridge, r, x, psi, least, flat
             return k + 1
         short = 0 if is_small else (short + 1) % (SHORT_PASSES + 1)
     return most
+
+
+def _arrange_columns_in_numpy(X, roots, means, starts, rows, values, curvatures):
+    entries, indptr, indices = X
+    order = np.argsort(indices, kind="stable")
+    rows[:] = np.repeat(np.arange(roots.size), np.diff(indptr))[order]
+    places = indices[order]
+    values[:] = entries[order] * roots[rows]
+    starts[1:] = np.cumsum(np.bincount(places, minlength=means.size))
+    apart = (values - means[places] * roots[rows]) ** 2
+    curvatures[:] = np.bincount(places, apart, minlength=means.size)
+    rest = 1.0 - np.bincount(places, roots[rows] ** 2, minlength=means.size)
+    curvatures += means**2 * np.maximum(rest, 0.0)
+
+
+@jit
+@in_numpy(_arrange_columns_in_numpy)
+def arrange_columns(X, roots, means, starts, rows, values, curvatures):
+    """Write the entries of sparse rows (values, indptr, indices), times the roots of the weights,
+    by columns, and the mean squares of the columns less their means.
+
+    starts: zeros.  rows, values: those of column j are from starts[j] to starts[j + 1].
+    """
+    entries, indptr, indices = X
+    for p in range(indices.size):
+        starts[np.uintp(indices[p]) + np.uintp(1)] += 1
+    for j in range(means.size):
+        starts[j + 1] += starts[j]
+    place = starts[:-1].copy()
+    for i in range(roots.size):
+        for p in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
+            column = np.uintp(indices[p])
+            at = np.uintp(place[column])
+            rows[at], values[at] = i, entries[p] * roots[i]
+            place[column] += 1
+    for j in range(means.size):
+        total, rest, mean = 0.0, 1.0, means[j]  # rest: the weight of the rows where X is 0
+        for q in range(np.uintp(starts[j]), np.uintp(starts[j + 1])):
+            root = roots[np.uintp(rows[q])]
+            total += (values[q] - mean * root) ** 2
+            rest -= root * root
+        curvatures[j] = total + mean * mean * max(rest, 0.0)
 
 
 @jit

@@ -497,7 +497,10 @@ class AdaptiveStepper(Stepper):
 
     def _with_prox(self, at: Evaluation) -> Evaluation:
         """Return the evaluation with f + psi in place of f."""
-        return at if self.prox is None else at._replace(f=at.f + self.prox.value(at.y))
+        if self.prox is None:
+            return at
+        is_known = self.is_small and at is self.improved  # as it is shown
+        return at._replace(f=self.shown[1] if is_known else at.f + self.prox.value(at.y))
 
     def evaluate_criterion(self) -> float:
         """Evaluate the criterion at the end; with prox it takes a step to know it, or the gap."""
