@@ -130,7 +130,7 @@ def jit(
 ) -> Any:
     """Compile a function; with a signature, at once and for those types only."""
     options = {"nogil": True, "no_cfunc_wrapper": True, "pipeline_class": _Compiler} | options
-    dispatcher: Any = numba.njit(fastmath=FASTMATH, **options)(function)
+    dispatcher: Any = njit(fastmath=FASTMATH, **options)(function)
     dispatcher._compiler.compile = _compile_alone(dispatcher._compiler.compile)
     if cached:
         dispatcher._cache = _Cache(function)
@@ -452,7 +452,7 @@ def _inner(function: Callable[..., Any], exactly: bool = False, **options: Any) 
     alone or in one pass with other work.
     """
     fastmath = {"fastmath": {"contract"}} if exactly else {}
-    return numba.njit(**INNER | options | fastmath)(function)
+    return njit(**INNER | options | fastmath)(function)
 
 
 def choose_by_types(
