@@ -431,12 +431,15 @@ def _as_array(values: Any, name: str, noun: str, kinds: str) -> NDArray[Any]:
     return given
 
 
+NO_BOUNDS = Interval(None, None, None, None)
+
+
 def _check_entries(given: NDArray[Any], name: str, interval: Interval) -> None:
     """Name the first entry that is not finite, or outside the interval."""
     import numpy as np
 
     right = np.isfinite(given)
-    if interval.words:
+    if interval != NO_BOUNDS:
         right &= interval.holds(given)
     if right.all():
         return

@@ -164,7 +164,8 @@ class SingleOutput(Linear):
             found = self._weighted_gram(A, factors)
             found /= n
             if m < len(chosen):  # the intercept, which is the last
-                found = np.pad(found, (0, 1))
+                inner, found = found, np.empty((m + 1, m + 1))
+                found[:m, :m] = inner
                 found[m, :m] = found[:m, m] = np.asarray(factors @ A).ravel() / n
                 found[m, m] = factors.sum() / n
         np.einsum("ii->i", found)[:m] += self.l2
@@ -377,25 +378,27 @@ class SoftmaxRegression(Linear):
             for start in range(first, last, at_once):
                 rows = slice(start, min(start + at_once, last))
                 X = self.X[rows]
-                # Of a sparse X the product has another order.
-                scores = np.ascontiguousarray(W[:, :d] @ X.T) + W[:, d:].sum(axis=1, keepdims=True)
+                scores = np.ascontiguousarray(W[:, :d] @ X.T)  # of a sparse X in another order
+                if self.intercept:
+                    scores += W[:, d:]
                 value, slopes = self._losses(scores, rows)
                 total += value
                 gradient[:, :d] += slopes @ X
-                gradient[:, d:] += slopes.sum(axis=1, keepdims=True)
+                if self.intercept:
+                    gradient[:, d] += slopes.sum(axis=1)
         return total, gradient
 
     def _losses(self, scores: Array, rows: slice) -> tuple[float, Array]:
         """The sum of the losses of these rows, weighted, and its slopes, in place of the scores."""
         labels = self.labels[rows]
-        each = np.arange(len(labels))
+        own = labels * len(labels) + np.arange(len(labels))  # the places of the rows' own classes
         scores -= scores.max(axis=0)
-        own = scores[labels, each]
+        losses = -scores.ravel()[own]
         slopes = np.exp(scores, out=scores)
         sums = slopes.sum(axis=0)
-        losses = np.log(sums) - own
+        losses += np.log(sums)
         slopes /= sums
-        slopes[labels, each] -= 1.0
+        slopes.ravel()[own] -= 1.0
         if self.shares is None:
             return float(losses.sum()), slopes
         slopes *= self.shares[rows]
