@@ -244,3 +244,14 @@ def test_raise_raises_where_it_can_and_says_where_it_cannot() -> None:
         jax.vmap(lambda key: minimize(broken, X0, L=1.0, key=key, nonfinite="raise"))(jnp.arange(2))
     with pytest.raises(ValueError, match='nonfinite must be "stop", "raise" or "skip"'):
         minimize(broken, X0, L=1.0, nonfinite="ignore")
+
+
+def test_a_derivative_through_the_plain_minimize_is_told_of_this_one() -> None:
+    def end(a: Any) -> Any:
+        r = cz.minimize(
+            lambda x: jnp.sum((x - a) ** 2), jnp.zeros(2), lambda x: x, L=2.0, maxiter=1
+        )
+        return r.x.sum()
+
+    with pytest.raises(TypeError, match=r"one real number, got .*use continuized\.adapters\.jax"):
+        jax.grad(end)(1.0)

@@ -166,7 +166,10 @@ def copy_checked(tree: Tree, name: str) -> Tree:
     def copy_leaf(leaf: Any) -> Any:
         dtype = jnp.result_type(leaf)
         if not jnp.issubdtype(dtype, jnp.floating):
-            raise TypeError(f"{name} must be arrays of real floats, got one of dtype {dtype}")
+            raise TypeError(
+                f"{name} must be arrays of real floats, got one of dtype {dtype}; "
+                "convert it with .astype(float)"
+            )
         return jnp.array(leaf, dtype)  # with a dtype: the type is not a weak one
 
     return jax.tree.map(copy_leaf, tree)

@@ -109,7 +109,12 @@ def _one_number(value: Any) -> float:
     try:
         return check.as_float(value)
     except (TypeError, ValueError, RuntimeError) as error:  # torch has the last for complex ones
-        raise TypeError(f"fun must return one real number, got {short_repr(value)}") from error
+        # What JAX has in place of numbers where it differentiates or compiles what calls this.
+        is_traced = type(value).__module__.partition(".")[0] == "jax" and np.size(value) == 1
+        advice = "; in code of JAX, use continuized.adapters.jax.minimize" if is_traced else ""
+        raise TypeError(
+            f"fun must return one real number, got {short_repr(value)}{advice}"
+        ) from error
 
 
 class Problem:
