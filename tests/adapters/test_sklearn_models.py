@@ -447,3 +447,35 @@ def test_a_sparse_matrix_of_many_columns() -> None:
     theirs = Lasso(0.005, tol=1e-10, max_iter=10**5).fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
     assert np.count_nonzero(ours.coef_) == np.count_nonzero(theirs.coef_)
+
+
+@pytest.mark.parametrize("seed", [220, 576])
+def test_a_logistic_fit_that_newtons_steps_do_not_end_goes_on(seed: int) -> None:
+    """Heavy tails, and columns of scales from 0.01 to 100: two steps lead away from the end."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(10, 200)), int(rng.integers(1, 9))
+    X = rng.standard_t(1.5, (n, d)) * 10.0 ** rng.uniform(-2.0, 2.0, d)
+    w = 2.0 * rng.standard_normal(d) / np.sqrt(d) / X.std(axis=0)
+    C = 10.0 ** rng.uniform(1.0, 5.0)
+    y = (X @ w + rng.logistic(size=n) > 0.0).astype(int)
+    model = ContinuizedLogisticRegression(C=C, max_iter=1000, random_state=0).fit(X, y)
+    A, penalty = np.c_[X, np.ones(n)], np.append(np.full(d, 1.0 / (C * n)), 0.0)
+    at = np.append(model.coef_, model.intercept_)
+    p = 1.0 / (1.0 + np.exp(-(A @ at)))
+    g = A.T @ (p - y) / n + penalty * at
+    H = (A.T * (p * (1.0 - p))) @ A / n + np.diag(penalty)
+    assert np.sqrt(g @ np.linalg.solve(H, g)) <= 2e-4
+
+
+def test_a_huber_fit_that_newtons_steps_do_not_end_goes_on() -> None:
+    """Errors of heavy tails, where rows change sides on the way."""
+    rng = np.random.default_rng(276)
+    n, d = int(rng.integers(8, 200)), int(rng.integers(1, 12))
+    X = rng.standard_normal((n, d))
+    y = X @ (rng.standard_normal(d) / np.sqrt(d)) + 0.3 * rng.standard_t(1.5, n)
+    near, exact = (
+        ContinuizedHuberRegressor(tol=tol, epsilon=1.05, max_iter=20_000, random_state=0).fit(X, y)
+        for tol in (1e-4, 1e-9)
+    )
+    error = np.sqrt(np.mean((near.predict(X) - exact.predict(X)) ** 2))
+    assert error <= 1e-4 * exact.scale_

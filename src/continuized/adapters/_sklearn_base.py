@@ -14,12 +14,11 @@ from continuized.problems.losses import SQUARED
 from continuized.problems.regression.data import check_format, check_weights
 from continuized.process import clock
 from continuized.process.prox import Separable
-from continuized.process.random_streams import seed_sequence
+from continuized.process.random_streams import Root, seed_sequence
 from continuized.process.stepper import Limits
 from continuized.solver.array_api import copy, inner, namespace
 from continuized.solver.loop import Loop
-from continuized.solver.metric import Metric
-from continuized.solver.metric_factory import make_factory
+from continuized.solver.metric_factory import MetricFactory, make_factory
 from continuized.solver.sparse_newton import SupportSolver
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.solver.steppers.evaluations import Evaluation
@@ -37,7 +36,7 @@ try:
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
     raise ImportError(
-        'the estimators need scikit-learn >= 1.6: run pip install "continuized[sklearn]"',
+        'the estimators need scikit-learn >= 1.8: run pip install "continuized[sklearn]"',
         name="sklearn",
     ) from error
 
@@ -61,8 +60,9 @@ __all__ = [
 
 FLOATS = (np.float64, np.float32)  # X is used as it is; other numbers become float64
 LARGEST_SEED = 2**31 - 1
-# A run that ends with two steps of Newton ends so many times sooner, if it is then so near.
-SOONER, SURE = 10.0, 1e-3
+# Two steps of Newton bring a run that is near to its end to rounding: so it need come to this many
+# times tol only, and to this many units at most.
+EARLY, NEAR = 10.0, 1e-3
 
 
 class Fit(NamedTuple):
@@ -157,36 +157,50 @@ class LinearEstimator(BaseEstimator):
         root, tol = seed_sequence(seed), unit * check.as_float(self.tol)
         most = int(self.max_iter) if most is None else most
         options = AdaptiveOptions(tol, record=False, certified=False)
-        if prox is None:
-            factory = make_factory("auto", problem, root, learns=True)
-            options = options._replace(factory=factory)
-            is_sharpened = factory.is_cheap and problem.loss != SQUARED
-            if is_sharpened and tol < SURE * unit:
-                tol = min(SOONER * tol, SURE * unit)
-                options = options._replace(tol=tol)
-            elif slope is not None:
-                # Of columns smaller than 1, in their own units; empty ones have no slope.
-                sizes = np.sqrt(np.where(problem.column_scales > 0.0, problem.column_scales, 1.0))
-                each = slope * np.minimum(1.0 / unit, sizes)
-                options = options._replace(slopes=np.repeat(each, problem.classes))
-        else:
+        if prox is not None:
             options = options._replace(prox=prox, support=SupportSolver(problem, prox))
+            return self._run(problem, w0, options, root, most)[0]
+        factory = make_factory("auto", problem, root, learns=True)
+        options, taken = options._replace(factory=factory), 0
+        if factory.is_cheap and problem.loss != SQUARED:
+            early = min(EARLY * tol, NEAR * unit)
+            if early > tol:
+                fit, end = self._run(problem, w0, options._replace(tol=early), root, most)
+                x = _take_last_steps(problem, end, factory, tol) if fit.success else None
+                if x is not None or not fit.success or fit.nit >= most:
+                    return fit._replace(x=fit.x if x is None else x, success=x is not None)
+                # Newton's steps do not lead there.  Anew: the first metric of a run from here,
+                # the diagonal, might take this point for the end.
+                taken = fit.nit
+        elif slope is not None:
+            # Of columns smaller than 1, in their own units; empty ones have no slope.
+            sizes = np.sqrt(np.where(problem.column_scales > 0.0, problem.column_scales, 1.0))
+            each = slope * np.minimum(1.0 / unit, sizes)
+            options = options._replace(slopes=np.repeat(each, problem.classes))
+        fit, end = self._run(problem, w0, options, root, most - taken)
+        fit = fit._replace(nit=taken + fit.nit)
+        if not fit.success:
+            return fit
+        x = _take_last_steps(problem, end, factory, tol) if problem.loss != SQUARED else None
+        return fit if x is None else fit._replace(x=x)
+
+    def _run(
+        self, problem: Any, w0: Array, options: AdaptiveOptions, root: Root, most: int
+    ) -> tuple[Fit, Evaluation]:
+        """Run to the tol of the options, and return what came of it and the last point measured.
+
+        Without prox, a run that comes there takes one step more, which is not measured.
+        """
         stepper = AdaptiveStepper(problem, w0, options)
         verbose = check.whole(getattr(self, "verbose", 0), "verbose", minimum=0)
         with bar(type(self).__name__, most, verbose > 0) as show:
-            loop = Loop(stepper, clock.Poisson(root).stream(), Limits(tol, most), bar=show)
-            status = loop.run()
+            stream = clock.Poisson(root).stream()
+            status = Loop(stepper, stream, Limits(options.tol, most), bar=show).run()
         end, gap, x = stepper.end, stepper.end_gap, stepper.end.y
-        if prox is None and status.success:
-            # Last steps, not measured.
-            sharp = None
-            if options.factory is not None and problem.loss != SQUARED:
-                sharp = options.factory.sharpen(x)
-            if sharp is not None:
-                x = _take_last_steps(problem, end, sharp)
-            elif stepper.changes or not stepper.corrects:
-                x = x - end.q  # not where the diagonal is all that is known: L may be large in it
-        return Fit(x, stepper.k, status.success, math.nan if gap is None else gap)
+        # Not where the diagonal is all that is known: L may be large in it.
+        if options.prox is None and status.success and (stepper.changes or not stepper.corrects):
+            x = x - end.q
+        return Fit(x, stepper.k, status.success, math.nan if gap is None else gap), end
 
     def _set_iterations(self, results: list[Fit]) -> None:
         """Keep the numbers of iterations, and warn where tol was not reached."""
@@ -219,13 +233,18 @@ class LinearEstimator(BaseEstimator):
         return tags
 
 
-def _take_last_steps(problem: Any, end: Evaluation, sharp: Metric) -> Array:
-    """Take two steps of Newton, unless the first leads away: the run's own last step then."""
-    q = sharp.solve(end.g)
-    x = end.y - q
+def _take_last_steps(
+    problem: Any, end: Evaluation, factory: MetricFactory, tol: float
+) -> Array | None:
+    """Take two steps of Newton from where a run has ended; None where they do not come to tol, and
+    where the whole Hessian is dear or not definite."""
+    sharp = factory.sharpen(end.y)
+    if sharp is None:
+        return None
+    x = end.y - sharp.solve(end.g)
+    x = x - sharp.solve(problem.grad(x))
     g = problem.grad(x)
-    rest = sharp.solve(g)
-    return x - rest if inner(g, rest) <= inner(end.g, q) else end.y - end.q
+    return x if inner(g, sharp.solve(g)) <= tol * tol else None
 
 
 def equalise_columns(X: Any, weights: Array | None) -> tuple[Any, Array]:

@@ -4,7 +4,7 @@ Importing this module imports Numba: load it only where it is used.
 
 Every problem takes the packed `data` of `problems.base.pack`, (matrix, vector, ints):
 
-    quadratic   matrix: the eigenvalues and x* as two rows, with zeros up to `SMALL` columns
+    quadratic   matrix: the eigenvalues and x* as two rows, with zeros up to `IN_REGISTERS` columns
     dense       matrix: X             vector: the loss, l2, whether there is an intercept,
                                       y, and weights of mean 1
     csr         matrix: X's entries   vector: the same         ints: whether short rows are side by
@@ -52,9 +52,8 @@ from continuized.support.jit import (
     value_type,
 )
 
-SMALL = (
-    16  # entries of vectors that loops keep in registers; data of sums over entries have as many
-)
+# Entries of vectors that loops keep in registers; the data of sums over entries have as many.
+IN_REGISTERS = 16
 MOST_ROWS = 4096  # whose predictions are kept at once,
 BLOCK = 2**14  # of about so many entries of X: they stay near the core until they are used again
 

@@ -108,9 +108,9 @@ class Quadratic(Problem):
 
     def compile(self, dtype: Any = np.float64) -> Compiled | None:
         """Compile the problem for compiled loops."""
-        from continuized.problems.kernels import SMALL, compile_problem
+        from continuized.problems.kernels import IN_REGISTERS, compile_problem
 
-        matrix = aligned_zeros((2, max(self.dim, SMALL)), dtype)
+        matrix = aligned_zeros((2, max(self.dim, IN_REGISTERS)), dtype)
         matrix[0, : self.dim], matrix[1, : self.dim] = self.eigenvalues, self.x_star
         return compile_problem("quadratic", pack(matrix, dtype=dtype))
 

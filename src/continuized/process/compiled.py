@@ -71,6 +71,12 @@ def compile_add_up() -> Any:
     return jit(add_up_rows, types.boolean(vector(np.float64), rows, rows), **UNCOUNTED)
 
 
+def _row(values: Array) -> Array:
+    """Return a matrix of one row.  A recorded clock's times are read-only, for which Numba has
+    other types: they are copied."""
+    return np.ascontiguousarray(values if values.flags.writeable else values.copy())[np.newaxis]
+
+
 def add_up(t0: float, dt: Array) -> Array | None:
     """Return the times of events with these gaps after t0; None where a gap is negative or NaN."""
     t = np.empty(dt.size)
@@ -125,12 +131,6 @@ def rows_of_coefficients(
     out = np.empty((*t.shape, COEFFICIENTS))
     compile_fill(method.rule)(method.constants, k, t0, carry, t, dt, out)
     return out
-
-
-def _row(values: Array) -> Array:
-    """Return a matrix of one row.  A recorded clock's times are read-only, for which Numba has
-    other types: they are copied."""
-    return np.ascontiguousarray(values if values.flags.writeable else values.copy())[np.newaxis]
 
 
 def coefficients(method: Method, events: Events, carry: float) -> Array:

@@ -314,7 +314,7 @@ class Secant(_Named):
         if self._last == len(self._changes):
             kept = self._most - 1
             for array in (self._changes, self._along):
-                array[:kept] = array[-kept:]
+                array[:kept] = array[len(array) - kept :]
             self._last = kept
         self._changes[self._last] = s, y
         self._along[self._last] = threads.inner(*self._changes[self._last])

@@ -67,11 +67,12 @@ def blas_on_one_thread() -> Iterator[None]:
         # Not threadpoolctl's own block: what it finds out of the libraries takes longer than a
         # small product.
         before = _limits[0] if _limits else [(each, each.num_threads) for each in _libraries()]
-        if not _limits:
-            for library, _ in before:
-                library.set_num_threads(1)
+        is_first = not _limits
         _limits.append(before)
     try:
+        if is_first:
+            for library, _ in before:
+                library.set_num_threads(1)
         yield
     finally:
         with _lock:

@@ -380,9 +380,7 @@ def _either(what: list[str], other: str | tuple[str, ...]) -> str:
 
 def _is_number(value: Any, kind: type) -> bool:
     """Whether a value is of the kind; a bool is none, nor is NumPy's timedelta64, an Integral."""
-    if (
-        type(value) is float or type(value) is int
-    ):  # a look at an abstract class takes 1 microsecond
+    if type(value) is float or type(value) is int:  # an abstract class takes a microsecond
         return type(value) is int or kind is Real
     is_one = isinstance(value, kind) and not isinstance(value, bool)
     return is_one and type(value).__name__ != "timedelta64"

@@ -99,7 +99,12 @@ def _convert_sparse(X: Any) -> Any:
     check_format(X)  # before it is converted: compiled code would follow a wrong index anywhere
     # Of a CSR matrix, it shares the arrays; where it is an array already, without SciPy's checks.
     is_right = type(X) is sparse.csr_array and X.dtype in (np.float64, np.float32)
-    csr = copy(X) if is_right else sparse.csr_array(X, dtype=float_type(X.dtype))
+    if is_right and X.indices.dtype == X.indptr.dtype:
+        csr = copy(X)
+        for known in ("_has_canonical_format", "_has_sorted_indices"):
+            vars(csr).pop(known, None)  # the entries may have changed since it was found
+    else:
+        csr = sparse.csr_array(X, dtype=float_type(X.dtype))
     if not len(csr.indices) == len(csr.data) == csr.indptr[-1]:
         csr.prune()  # drops what stands after the last entry
     if not csr.has_canonical_format:

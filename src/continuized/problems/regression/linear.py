@@ -167,7 +167,8 @@ class Linear(Regression):
         d = self.X.shape[1]
         rows, constant = self._rows(index), w[d:].sum(axis=0)
         if not w[:d].any():  # as where most runs begin
-            return np.asarray(np.zeros((rows.shape[0], *w.shape[1:])) + constant)
+            zeros = np.zeros((rows.shape[0], *w.shape[1:]), np.result_type(rows.dtype, w))
+            return np.asarray(zeros + constant)
         if w.ndim == 1 or self.is_sparse:
             return np.asarray(rows @ w[:d] + constant)
         # BLAS is twice as quick with the few columns of w as rows.

@@ -28,7 +28,7 @@ import numpy as np
 
 from continuized.problems.base import Array, Compiled
 from continuized.problems.kernels import (
-    SMALL,
+    IN_REGISTERS,
     find_addresses,
     questions,
     types_of_questions,
@@ -248,7 +248,7 @@ def make_loop(asked, witnessing):
     def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
         """Events i, i + 1, ... of the block until a signal; returns (how many are done, signal).
 
-        A forbidden event leaves nothing of use behind.
+        After a forbidden event `work` is not valid; `take_events` restores it.
         """
         first, signal, last, now = i, GO_ON, LAST, NOW
         mix_to(work, coefficients, i)
@@ -299,16 +299,21 @@ def make_entrywise_loop(asked, witnessing):
 def make_small_loop(asked, witnessing):
     """Make the loop for a sum over so few entries that the vectors of a run stay in registers.
 
-    They have `SMALL` entries, a number that is known when compiling; those that are not of the run
-    are zero, and so is their slope.  No noise, and no states are kept.
+    They have `IN_REGISTERS` entries, a number that is known when compiling; those that are not of
+    the run are zero, and so is their slope.  No noise, and no states are kept.
     """
     slope = asked.gradient
 
     def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
         """Do what the loop of `make_loop` does."""
         signal, dim = GO_ON, work.shape[1]
-        x, z, y_last, g_last = scratch(SMALL), scratch(SMALL), scratch(SMALL), scratch(SMALL)
-        for c in range(SMALL):
+        x, z, y_last, g_last = (
+            scratch(IN_REGISTERS),
+            scratch(IN_REGISTERS),
+            scratch(IN_REGISTERS),
+            scratch(IN_REGISTERS),
+        )
+        for c in range(IN_REGISTERS):
             x[c], z[c], y_last[c], g_last[c] = 0.0, 0.0, 0.0, 0.0
         for c in range(dim):
             x[c], z[c] = work[X, c], work[Z, c]
@@ -317,7 +322,7 @@ def make_small_loop(asked, witnessing):
             a, b = coefficients[i, A], coefficients[i, B]
             gamma, gamma_prime = coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME]
             sums = 0.0, 0.0, 0.0, 0.0, 0.0
-            for c in range(SMALL):
+            for c in range(IN_REGISTERS):
                 y, z_c = mix(x[c], z[c], a, b)
                 g = slope(c, y, data)
                 sums = add_squares(sums, g, y)
@@ -363,7 +368,7 @@ def take_events(
     """
     witnessing = not math.isnan(watch[constant_checks.L])
     is_plain = noise is None and not xs.size and work.dtype == np.float64
-    is_small = is_plain and work.shape[1] <= SMALL and questions(compiled.kind).is_entrywise
+    is_small = is_plain and work.shape[1] <= IN_REGISTERS and questions(compiled.kind).is_entrywise
     loop = compile_loop(work.dtype, compiled.kind, noise is not None, witnessing, is_small)
     grad, _, data = find_addresses(compiled, value=False)
     known = (grad, data, noise, work, xs, zs)
