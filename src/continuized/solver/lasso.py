@@ -352,24 +352,20 @@ def _leap(H: Array, g: Array, x: Array, psi: Array) -> float:
 
     On the face f + psi is quadratic, so that it falls along the whole way.
     """
+    from continuized.solver.kernels.coordinate_passes import find_way
+
     l1, low, high = psi
-    free = np.flatnonzero((x != 0.0) & (x > low) & (x < high))
+    free = ((x != 0.0) & (x > low) & (x < high)).nonzero()[0]
     if not 0 < len(free) <= MOST_LEAPING:
         return 0.0
-    part, weights = x[free], l1[free]
-    step = solve_definite(H[np.ix_(free, free)], -g[free] - weights * np.sign(part))
+    part, rows = x[free], H.take(free, axis=0)
+    step = solve_definite(rows.take(free, axis=1), -g[free] - l1[free] * np.sign(part))
     if step is None:
         return 0.0
-    ends = np.where(step > 0.0, high[free], low[free])
-    zero = np.clip(0.0, low[free], high[free])
-    ends = np.where((part * step < 0.0) & (weights > 0.0), zero, ends)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lengths = np.where(step != 0.0, (ends - part) / step, math.inf)
-    length = min(1.0, float(lengths.min()))
-    moved = np.where(lengths <= length, ends, part + length * step)
-    g += H[:, free] @ (moved - part)
+    length, moved = find_way(part, step, psi, free)
+    g += (moved - part) @ rows
     x[free] = moved
-    return length
+    return float(length)
 
 
 def solve_definite(H: Array, right: Array) -> Array | None:
@@ -380,7 +376,7 @@ def solve_definite(H: Array, right: Array) -> Array | None:
     scale = 1.0 / np.sqrt(np.maximum(H.diagonal(), 1e-300))
     H = H * scale * scale[:, np.newaxis]
     for ridge in (0.0, RIDGE):
-        H[np.diag_indices(len(H))] += ridge
+        H.flat[:: len(H) + 1] += ridge
         try:
             lower = interruptible(len(H) ** 3 / 3.0, factor, H)
         except ValueError:  # not definite
