@@ -122,6 +122,8 @@ def solve_lasso(
         elif hessian.add(chosen, columns):
             columns.forget()
             changed = g[chosen]
+            if len(chosen) < w.size:  # an evaluation costs more than some more of these passes
+                goal = EXACT * goal[0], goal[1]
             passes += hessian.descend(changed, part, bounds, *goal, most - passes)
             if len(chosen) == w.size and tol > largest:
                 # f is quadratic: between two points it changes by the mean of both slopes.
