@@ -261,7 +261,7 @@ def test_sets_that_may_still_grow_are_not_solved_to_the_end(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("l1, bound", [(0.3, np.inf), (0.0, np.inf), (0.3, 1.5), (0.0, 1.5)])
+@pytest.mark.parametrize(("l1", "bound"), [(0.3, np.inf), (0.0, np.inf), (0.3, 1.5), (0.0, 1.5)])
 def test_a_leap_ends_at_the_minimiser_on_the_face_or_where_the_first_one_stops(l1, bound, seed):
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((20, 6))
