@@ -217,6 +217,73 @@ def test_a_small_fit_waits_for_no_hessian(monkeypatch):
     assert not made
 
 
+def test_few_columns_make_the_hessian_at_once(monkeypatch):
+    """No passes along columns, and few evaluations: the passes on the Hessian go far enough."""
+    X, y = alike(400, 50, 0.5)
+    p, evaluations = cz.problems.LeastSquares(X, y), []
+
+    def evaluate(x):
+        evaluations.append(1)
+        return p.value_and_gradient(x)
+
+    def forbid(*arguments):
+        raise AssertionError("passes along columns")
+
+    monkeypatch.setattr(lasso._Columns, "descend", forbid)
+    l1 = constants(cz.prox.L1(0.1 * np.abs(X.T @ y).max() / 400), 50)
+    found = solve_lasso(p, l1, np.zeros(50), 1e-4, most=1000, evaluate=evaluate)
+    assert found.success
+    assert len(evaluations) == 3  # at zero and on two sets
+
+
+def test_few_coordinates_take_more_passes_before_a_leap(monkeypatch):
+    X, y = alike(100, 10, 0.7)
+    p, leaps = cz.problems.LeastSquares(X, y), []
+    monkeypatch.setattr(lasso, "_leap", lambda *arguments: leaps.append(1) or 0.0)
+    found = solve_lasso(p, constants(cz.prox.L1(0.01), 10), np.zeros(10), 1e-4, most=1000)
+    assert found.success
+    assert found.passes > lasso.PASSES
+    assert not leaps
+
+
+def test_sets_that_may_still_grow_are_not_solved_to_the_end(monkeypatch):
+    take_steps_along_columns(monkeypatch)
+    X, y = alike(150, 260, 0.9)
+    p, l1 = cz.problems.LeastSquares(X, y), 0.05 * np.abs(X.T @ y).max() / 150
+    passes = []
+    for rough in (lasso.ROUGH, 0.0):
+        monkeypatch.setattr(lasso, "ROUGH", rough)
+        found = solve_lasso(p, constants(cz.prox.L1(l1), 260), np.zeros(260), 1e-6, most=5000)
+        assert found.success
+        assert find_gap(X, y, np.ones(150), found.x, 0.0, l1, 0.0) <= 1.01e-6
+        passes.append(found.passes)
+    assert passes[0] < 0.9 * passes[1]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(("l1", "bound"), [(0.3, np.inf), (0.0, np.inf), (0.3, 1.5), (0.0, 1.5)])
+def test_a_leap_ends_at_the_minimiser_on_the_face_or_where_the_first_one_stops(l1, bound, seed):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((20, 6))
+    H, x = A.T @ A / 20, rng.uniform(0.2, 1.2, 6) * rng.choice([-1.0, 1.0], 6)
+    x[3] = 0.0  # at rest: not on the face
+    g, on = rng.standard_normal(6), np.flatnonzero(x)
+    step = np.linalg.solve(H[np.ix_(on, on)], -g[on] - l1 * np.sign(x[on]))
+    stops = [(np.copysign(bound, s) - v) / s for v, s in zip(x[on], step, strict=True)]
+    if l1:
+        stops += [-v / s for v, s in zip(x[on], step, strict=True) if v * s < 0.0]
+    length = min(1.0, *stops)
+    moved, changed = x.copy(), g.copy()
+    psi = np.array([[l1] * 6, [-bound] * 6, [bound] * 6])
+    assert lasso._leap(H, changed, moved, psi) == pytest.approx(length, rel=1e-12)
+    expected = x.copy()
+    expected[on] += length * step
+    np.testing.assert_allclose(moved, expected, rtol=0.0, atol=1e-12)
+    np.testing.assert_allclose(changed, g + H @ (expected - x), rtol=0.0, atol=1e-12)
+    stopped = (moved == 0.0) | (np.abs(moved) == bound)  # exactly, and no other than that one
+    assert np.count_nonzero(stopped[on]) == (length < 1.0)
+
+
 @pytest.mark.parametrize("offset", [0.0, 1e4])
 def test_a_sparse_column_whose_mean_hides_its_variance(offset):
     X, y = data((150, 260))

@@ -33,6 +33,7 @@ ALL_CHOSEN = 20  # coordinates, all of which are in the working set
 ROOM = 5.0  # times the root of their number may enter it; as many as are in it, if that is more
 EXACT = 0.01  # of tol: how much a pass over the working set may still gain
 LEAST_EXACT = 1e-14  # what is not had with passes so exact is lost in rounding
+ROUGH = 0.03  # of the gap, in place of tol: passes along columns on a set that may still grow
 FLAT = 0.3  # of the slope that is asked for: what a pass over the working set may still see
 CANCELLED = 1e-5  # of a column's mean square is its variance: less would lose too many digits
 TRUSTED = 1e-8  # of f at the start: a gap above is known from the steps, whatever their rounding
@@ -40,10 +41,11 @@ TRUSTED = 1e-8  # of f at the start: a gap above is known from the steps, whatev
 DENSE_COLUMN, SPARSE_COLUMN = 4.0, 8.0
 SMALL, LARGEST = 1000, 4000  # coordinates of a Hessian that may always be made, or never
 PRODUCT = 0.25  # passes along a column that cost as much as its products with all of them
-FEWEST = 4.0  # passes along columns that are worth a try
+FEWEST = 13.0  # passes along columns that are worth a try
 FEW_ENTRIES = 2**17  # of a sparse X, which first passes along all columns take no time
 SWEEPS = 30  # of those passes
 PASSES = 10  # of coordinate steps, and as many as a leap may cost, before it
+FEW, QUICK_PASSES = 50, 30  # coordinates whose passes cost nothing beside the calls of a leap
 MOST_LEAPS = 20  # in a row
 MOST_LEAPING = 3000  # coordinates: a larger system is not solved
 RIDGE = 1e-6  # of the diagonal, added where the Hessian is singular
@@ -114,11 +116,14 @@ def solve_lasso(
         at_once = hessian.count_passes(len(chosen))
         if at_once > 0.0:
             limit = math.ceil(min(at_once, most - passes))
-            taken = columns.descend(chosen, w, part, bounds, *goal, limit)
+            rough = exact * EXACT * max(tol, ROUGH * gap)
+            taken = columns.descend(chosen, w, part, bounds, rough, goal[1], limit)
             passes, hessian.waited = passes + taken, hessian.waited + taken
         elif hessian.add(chosen, columns):
             columns.forget()
             changed = g[chosen]
+            if len(chosen) < w.size:  # an evaluation costs more than some more of these passes
+                goal = EXACT * goal[0], goal[1]
             passes += hessian.descend(changed, part, bounds, *goal, most - passes)
             if len(chosen) == w.size and tol > largest:
                 # f is quadratic: between two points it changes by the mean of both slopes.
@@ -332,7 +337,8 @@ class _Hessian:
         while passes < most:
             moving, at_once = np.count_nonzero(x), most - passes
             if leaps and moving <= MOST_LEAPING:
-                at_once = min(at_once, PASSES + int(moving * moving / (3.0 * len(x))))
+                quick = QUICK_PASSES if len(x) <= FEW else PASSES
+                at_once = min(at_once, quick + int(moving * moving / (3.0 * len(x))))
             taken = descend(H, g, x, psi, least, flat, at_once)
             passes += taken
             if taken < at_once:
@@ -352,24 +358,20 @@ def _leap(H: Array, g: Array, x: Array, psi: Array) -> float:
 
     On the face f + psi is quadratic, so that it falls along the whole way.
     """
+    from continuized.solver.kernels.coordinate_passes import find_way
+
     l1, low, high = psi
-    free = np.flatnonzero((x != 0.0) & (x > low) & (x < high))
+    free = ((x != 0.0) & (x > low) & (x < high)).nonzero()[0]
     if not 0 < len(free) <= MOST_LEAPING:
         return 0.0
-    part, weights = x[free], l1[free]
-    step = solve_definite(H[np.ix_(free, free)], -g[free] - weights * np.sign(part))
+    part, rows = x[free], H.take(free, axis=0)
+    step = solve_definite(rows.take(free, axis=1), -g[free] - l1[free] * np.sign(part))
     if step is None:
         return 0.0
-    ends = np.where(step > 0.0, high[free], low[free])
-    zero = np.clip(0.0, low[free], high[free])
-    ends = np.where((part * step < 0.0) & (weights > 0.0), zero, ends)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lengths = np.where(step != 0.0, (ends - part) / step, math.inf)
-    length = min(1.0, float(lengths.min()))
-    moved = np.where(lengths <= length, ends, part + length * step)
-    g += H[:, free] @ (moved - part)
+    length, moved = find_way(part, step, psi, free)
+    g += (moved - part) @ rows
     x[free] = moved
-    return length
+    return float(length)
 
 
 def solve_definite(H: Array, right: Array) -> Array | None:
@@ -380,7 +382,7 @@ def solve_definite(H: Array, right: Array) -> Array | None:
     scale = 1.0 / np.sqrt(np.maximum(H.diagonal(), 1e-300))
     H = H * scale * scale[:, np.newaxis]
     for ridge in (0.0, RIDGE):
-        H[np.diag_indices(len(H))] += ridge
+        H.flat[:: len(H) + 1] += ridge
         try:
             lower = interruptible(len(H) ** 3 / 3.0, factor, H)
         except ValueError:  # not definite

@@ -72,6 +72,29 @@ def descend(H, g, x, psi, least, flat, most):
 
 
 @jit
+def find_way(x, step, psi, free):
+    """Return how much of the step the entries `free` of a point, which are x, may go, at most 1,
+    and where they are then: the first of them to come to zero, if it has an l1, or to a bound,
+    ends it."""
+    length = 1.0
+    lengths, moved = np.full(x.size, np.inf), np.empty(x.size)
+    for k in range(x.size):
+        i = free[k]
+        low, high = psi[1, i], psi[2, i]
+        end = high if step[k] > 0.0 else low
+        if psi[0, i] > 0.0 and x[k] * step[k] < 0.0:
+            end = min(max(0.0, low), high)
+        moved[k] = end
+        if step[k] != 0.0:
+            lengths[k] = (end - x[k]) / step[k]
+        length = min(length, lengths[k])
+    for k in range(x.size):
+        if lengths[k] > length:
+            moved[k] = x[k] + length * step[k]
+    return length, moved
+
+
+@jit
 def descend_on_columns(columns, means, curvatures, ridge, r, x, psi, least, flat, most):
     """Do the same without H: f(x) = |y - A x|^2 / 2 + sum ridge_i/2 x_i^2, whose residual is kept.
 
