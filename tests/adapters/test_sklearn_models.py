@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.special import log_softmax
+from scipy.special import expit, log_softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import (
@@ -461,7 +461,7 @@ def test_a_logistic_fit_that_newtons_steps_do_not_end_goes_on(seed: int) -> None
     model = ContinuizedLogisticRegression(C=C, max_iter=1000, random_state=0).fit(X, y)
     A, penalty = np.c_[X, np.ones(n)], np.append(np.full(d, 1.0 / (C * n)), 0.0)
     at = np.append(model.coef_, model.intercept_)
-    p = 1.0 / (1.0 + np.exp(-(A @ at)))
+    p = expit(A @ at)
     g = A.T @ (p - y) / n + penalty * at
     H = (A.T * (p * (1.0 - p))) @ A / n + np.diag(penalty)
     assert np.sqrt(g @ np.linalg.solve(H, g)) <= 2e-4

@@ -123,7 +123,7 @@ def algebra() -> list[Any]:
     hessian = np.zeros((6, 6))
     local_solver.hessian(losses.LOGISTIC, X, LABELS, SHARES, 0.1, X[0], hessian)
     return [
-        metric.Secant(metric.Diagonal(SHARES[:6]), changes).solve(X[30]),
+        metric.Secant(metric.Diagonal(SHARES[:6]), changes, 10).solve(X[30]),
         metric.Dense(X.T @ X).solve(X[:2].T),
         metric_factory._sparse_gram(SPARSE),
         np.tril(hessian),

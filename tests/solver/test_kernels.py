@@ -18,7 +18,7 @@ import pytest
 from numba.core.serialize import dumps
 
 import continuized as cz
-from continuized.problems.kernels import QUESTIONS, SMALL, questions
+from continuized.problems.kernels import IN_REGISTERS, QUESTIONS, questions
 from continuized.process.stepper import Limits, Status
 from continuized.solver.constant_checks import L_SEEN
 from continuized.solver.kernels.ensemble import make_steps, make_times
@@ -128,7 +128,7 @@ def test_events_whose_gradients_are_not_finite_are_skipped(d: int) -> None:
 
 
 @pytest.mark.parametrize("L", [1.0, 0.6], ids=["proved", "doubted"])
-@pytest.mark.parametrize("d", [1, 10, SMALL, SMALL + 1])
+@pytest.mark.parametrize("d", [1, 10, IN_REGISTERS, IN_REGISTERS + 1])
 def test_vectors_in_registers_are_those_in_memory(
     d: int, L: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

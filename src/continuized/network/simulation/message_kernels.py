@@ -295,7 +295,10 @@ def add_owed(edge: Array, transfer: Array, per_transfer: float, out: Array) -> N
                 out[c] += per_transfer * transfer[e, D + c]
 
 
-sum_owed = jit_uncounted(add_owed)  # for Python to call
+@jit_uncounted
+def sum_owed(edge: Array, transfer: Array, per_transfer: float, out: Array) -> None:
+    """Do the same, for Python to call: so `add_owed` is compiled once."""
+    add_owed(edge, transfer, per_transfer, out)
 
 
 class Slice(NamedTuple):

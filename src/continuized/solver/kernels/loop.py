@@ -113,7 +113,10 @@ def mix_to(work, coefficients, i):
         work[NOW + Y, c], work[NOW + W, c] = mix(work[X, c], work[Z, c], a, b)
 
 
-mix_next = jit_uncounted(mix_to)  # for Python to call
+@jit_uncounted
+def mix_next(work, coefficients, i):
+    """Do the same, for Python to call: so `mix_to` is compiled once."""
+    mix_to(work, coefficients, i)
 
 
 @inline
