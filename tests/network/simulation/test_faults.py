@@ -323,10 +323,10 @@ def test_an_interrupt_is_heard_within_a_block() -> None:
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.5)
-        began = time.monotonic()
+        began = time.process_time()
         with pytest.raises(KeyboardInterrupt):
             run(SLOW, until=1e9, tol=0.0)
-        assert time.monotonic() - began < 2.0  # 0.6, where nothing else runs
+        assert time.process_time() - began < 20.0  # 0.6, and the block would take 60
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
