@@ -12,7 +12,12 @@ import pytest
 import continuized as cz
 from continuized.app.verify.certificates import proofs
 from continuized.theory import Certificate
-from continuized.theory.certificates import _latex, constant_parameters, exact, pivots
+from continuized.theory.certificates import (
+    _to_latex,
+    constant_parameters,
+    find_pivots,
+    to_fraction,
+)
 from continuized.theory.proofs import theorem_A, theorem_B
 
 PAPER = (0.1, 0.1, 1, 10)
@@ -64,11 +69,11 @@ def test_the_pivots_are_those_of_an_independent_factorisation():
     for _ in range(20):
         A = rng.integers(-3, 4, (4, 4))
         M = A @ A.T
-        found = pivots([[Fraction(int(v)) for v in row] for row in M])
+        found = find_pivots([[Fraction(int(v)) for v in row] for row in M])
         assert found is not None
         assert math.isclose(float(math.prod(found)), np.linalg.det(M), rel_tol=1e-9, abs_tol=1e-6)
         M[1, 1] -= 1 + int(np.linalg.eigvalsh(M)[-1])
-        assert pivots([[Fraction(int(v)) for v in row] for row in M]) is None
+        assert find_pivots([[Fraction(int(v)) for v in row] for row in M]) is None
 
 
 def huber(x):
@@ -81,7 +86,7 @@ def huber(x):
 @pytest.mark.parametrize("make", [theorem_A, theorem_B])
 def test_V_falls_at_its_rate_on_a_function(make):
     """The generator of V, written out here, at random states of a Huber function."""
-    proof = make(Fraction(1, 10) if make is theorem_A else exact(0.1414213562373095))
+    proof = make(Fraction(1, 10) if make is theorem_A else to_fraction(0.1414213562373095))
     eta, eta_prime, gamma, gamma_prime = map(float, proof.parameters)
     P = np.array([float(v) for v in proof.P])
     rng = np.random.default_rng(1)
@@ -115,14 +120,14 @@ def test_the_lemma_tells_every_number():
     assert r"\rho = \tfrac{2}{15}" in text
     assert r"\lambda_{\star,x^+} = 0.0095" in text
     assert text.count("{") == text.count("}")
-    assert _latex(Fraction(-1, 8)) == "-0.125"
-    assert _latex(Fraction(3, 10**9)) == r"3 \cdot 10^{-9}"
-    assert _latex(Fraction(1, 3)) == r"\tfrac{1}{3}"
+    assert _to_latex(Fraction(-1, 8)) == "-0.125"
+    assert _to_latex(Fraction(3, 10**9)) == r"3 \cdot 10^{-9}"
+    assert _to_latex(Fraction(1, 3)) == r"\tfrac{1}{3}"
 
 
 def test_floats_are_the_decimals_that_they_print():
-    assert exact(0.1) == Fraction(1, 10)
-    assert exact(np.float64(1e-7)) == Fraction(1, 10**7)
+    assert to_fraction(0.1) == Fraction(1, 10)
+    assert to_fraction(np.float64(1e-7)) == Fraction(1, 10**7)
     assert constant_parameters(cz.Continuized(1.0, 0.01)) == (
         Fraction(1, 10), Fraction(1, 10), 1, 10,
     )  # fmt: skip
