@@ -39,9 +39,14 @@ def name_of(method: Any) -> str:
     return NETWORK_NAMES.get(kind) or str(getattr(method, "name", kind.__name__))
 
 
+def is_marked(method: Any) -> bool:
+    """Tell whether the events of a method have marks; to import its class would bring Numba."""
+    return hasattr(method, "prepare")
+
+
 def check_any_method(method: Any) -> None:
     """Raise TypeError for what is no method: of the paper, of marks or of networks."""
-    if not (isinstance(method, (Method, *NETWORK_NAMES)) or hasattr(method, "prepare")):
+    if not (isinstance(method, (Method, *NETWORK_NAMES)) or is_marked(method)):
         check_method(method)
 
 
