@@ -90,11 +90,6 @@ def decay_numbers_A(q: Any) -> tuple[Any, Any]:
     return 4 * q / 3, 8 / (9 + 3 * q)
 
 
-def decay_numbers_B(p: Any) -> tuple[Any, Any]:
-    """Return the rate and nu of Theorem B, p = sqrt(2 mu/L)."""
-    return p, 3 / (3 + 2 * p)
-
-
 def theorem_A(q: Any) -> Proof:
     """The paper's parameters, rate 4q/3: V has nu mu (|w - x*|^2 - |x - x*|^2 / 2) beside f - f*,
     with w = x/4 + 3z/4."""
@@ -107,11 +102,10 @@ def theorem_A(q: Any) -> Proof:
 
 def theorem_B(p: Any) -> Proof:
     """The parameters of `SharpContinuized`, rate p = sqrt(2 mu/L): V as in A, with w = z."""
-    mu, one = p * p / 2, p / p
-    rate, nu = decay_numbers_B(p)
+    mu, one, nu = p * p / 2, p / p, 3 / (3 + 2 * p)
     parameters = ConstantParameters(p, p / 2, one, 1 / p + 2 * one / 3)
     P = -nu * mu / 2, 0 * one, nu * mu
-    return Proof(parameters, mu, rate, P, mu * (4 + p) / 4)
+    return Proof(parameters, mu, p, P, mu * (4 + p) / 4)
 
 
 def dissipation(

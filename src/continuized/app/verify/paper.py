@@ -214,8 +214,8 @@ def _random_states(
     each = math.ceil(effort.states / len(cases))
     for p, method in cases:
         # A few times, many points: states that share their time share their quadrature.
-        moments = np.exp(rng.uniform(math.log(0.05), math.log(50.0), 20))
-        t = moments[rng.integers(len(moments), size=each)]
+        times = np.exp(rng.uniform(math.log(0.05), math.log(50.0), 20))
+        t = times[rng.integers(len(times), size=each)]
         x, z = np.exp(rng.uniform(-3, 3, (2, each, 1))) * rng.standard_normal((2, each, p.dim or 1))
         yield p, method, t, x, z
 
