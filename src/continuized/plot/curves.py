@@ -206,8 +206,8 @@ def make_curve(
             options["x_star"] = F.x_star
         with np.errstate(over="ignore"):
             limits = bound(method, problem if options else F, x0, sigma2=_sigma2_of(run), **at,
-                            z0=_given_to(run).get("z0"), **options)  # fmt: skip
-        alone = not options and _sigma2_of(run) == 0.0 and _given_to(run).get("z0") is None
+                            z0=_arguments_of(run).get("z0"), **options)  # fmt: skip
+        alone = not options and _sigma2_of(run) == 0.0 and _arguments_of(run).get("z0") is None
         if delta is not None and alone and isinstance(method, TIMED):
             whole = path_bound(method, F, x0, times, delta)
     return Curve(title, theorem, k, t, fun - F.f_star, limits, whole, name)
@@ -413,17 +413,17 @@ def _find_lowest(run: Any) -> float:
 
 def _options_of(run: Any) -> dict[str, Any]:
     """Return the prox and the mirror of a run, where it had any."""
-    given = _given_to(run)
+    given = _arguments_of(run)
     return {name: given.get(name) for name in ("prox", "mirror") if given.get(name) is not None}
 
 
-def _given_to(run: Any) -> Any:
+def _arguments_of(run: Any) -> Any:
     """Return what a run was given beside its problem, by name."""
     return run.given if _is_ensemble(run) else run
 
 
 def _sigma2_of(run: Any) -> float:
-    noise = _given_to(run).get("noise")
+    noise = _arguments_of(run).get("noise")
     return 0.0 if noise is None else float(noise.sigma2(np.asarray(run.x0).size))
 
 
@@ -455,7 +455,7 @@ def _find_theorem(run: Any, F: Problem) -> str:
         return ""
     if (sigma2 > 0.0 or _options_of(run)) and not isinstance(method, Continuized):
         return ""
-    if _given_to(run).get("z0") is not None and isinstance(method, SharpContinuized):
+    if _arguments_of(run).get("z0") is not None and isinstance(method, SharpContinuized):
         return ""
     if _is_ensemble(run) and isinstance(method, TIMED) and run.times is None:
         return ""  # at the k-th event, what is bounded has a weight

@@ -190,7 +190,7 @@ class Film:
 
     @property
     def dpi(self) -> float:
-        """Of the figure."""
+        """The dots per inch of the figure."""
         return float(self.figure.dpi)
 
     def get_size_inches(self) -> Any:

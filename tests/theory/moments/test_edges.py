@@ -25,7 +25,7 @@ def ridge() -> list[LeastSquares]:
     return [LeastSquares(X, X @ [1.0, -2.0] + rng.standard_normal(4), l2=0.1) for X in rows]
 
 
-def written_out(accelerated: bool, wrong: float) -> np.ndarray:
+def write_out(accelerated: bool, wrong: float) -> np.ndarray:
     """E mean_i |w_i - x*|^2, from the generator of E uu^T, u all y - y* and then all z - y*."""
     parts = ridge()
     H = [p.X.T @ p.X / 4.0 + 0.1 * np.eye(2) for p in parts]
@@ -54,9 +54,9 @@ def written_out(accelerated: bool, wrong: float) -> np.ndarray:
 @pytest.mark.parametrize("accelerated", [True, False])
 def test_the_moments_are_those_of_the_whole_system(accelerated: bool) -> None:
     found = theory.moments((GRAPH, Objective.of(ridge())), Dual(accelerated), 0.0, TIMES)
-    np.testing.assert_allclose(found.fun, written_out(accelerated, 1.0), rtol=1e-8)
+    np.testing.assert_allclose(found.fun, write_out(accelerated, 1.0), rtol=1e-8)
     if accelerated:  # a wrong gamma' shows
-        gap = found.fun / written_out(accelerated, 0.99) - 1.0
+        gap = found.fun / write_out(accelerated, 0.99) - 1.0
         assert np.abs(gap[1:]).min() > 1e-5
     assert found.xx.shape == (3, 3)
     np.testing.assert_allclose(found.z2, found.zz.sum(axis=1), rtol=1e-14)
