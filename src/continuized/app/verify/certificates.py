@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from continuized import theory
-from continuized.app.verify.claims import ROUNDING, Effort, Found, Subject, at_most
+from continuized.app.verify.claims import LARGEST_RATIO, Effort, Found, Subject, at_most
 from continuized.problems import Quadratic
 from continuized.process.methods import Continuized
 from continuized.support.statistics import Measurement
@@ -104,4 +104,4 @@ def bounds(subject: Subject, effort: Effort) -> Found:
         mu = float(proof.mu)
         p = Quadratic(np.geomspace(mu, 1.0, 7), np.linspace(-1.0, 2.0, 7))
         exact = theory.moments(p, Continuized(1.0, mu), np.zeros(7), times).fun
-        yield at_most(ROUNDING, exact / found.bound(p, np.zeros(7), times))
+        yield at_most(LARGEST_RATIO, exact / found.bound(p, np.zeros(7), times))
