@@ -107,9 +107,9 @@ class Lyapunov:
             self.problem, self.psi_hat = F, surrogates[0]
         # A path of its own, in which psi^ and zeta^ are further entries of x and z.
         self._result = Result(path=path, method=r.method)
-        self.log_phi = self._log_phi(self.t, path.x, path.z)
+        self.log_phi = self._evaluate(self.t, path.x, path.z)
 
-    def _log_phi(self, t: Array, x: Array, z: Array) -> Array:
+    def _evaluate(self, t: Array, x: Array, z: Array) -> Array:
         n = math.prod(self._shape)
         psi = x[:, n] if x.shape[1] > n else None
         x, z = (v[:, :n].reshape(len(v), *self._shape) for v in (x, z))
@@ -128,7 +128,7 @@ class Lyapunov:
         """Return log phi_t, as `at` (t, side)."""
         times = check.times(t, "t")
         x, z = self._result.at(times.ravel(), side)
-        return self._log_phi(times.ravel(), x, z).reshape(times.shape)[()]
+        return self._evaluate(times.ravel(), x, z).reshape(times.shape)[()]
 
     def _facts(self) -> dict[str, Any]:
         return {"rows": len(self.t), "method": self.method, "problem": self.problem}

@@ -225,28 +225,8 @@ def path_bound(
     harmonic mean of the two curves, at most twice the lesser.  (The lesser itself is known to hold
     with probability 1 - 2 delta only.)
 
-    For exact gradients, x_0 = z_0.
-
-    Parameters
-    ----------
-    method : Continuized or SharpContinuized
-    problem : Problem
-        x* and f* must be known.
-    x0 : array
-        The start.
-    t : number or array
-        Times.
-    delta : float in (0, 1)
-
-    Returns
-    -------
-    array
-        In the shape of t.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `sharp_bound`, and for a delta that is no probability.
+    For exact gradients, x_0 = z_0.  method, problem, x0, t and the errors: as for `sharp_bound`;
+    ValueError, too, for a delta that is not in (0, 1).  Returns an array in the shape of t.
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_convex()
