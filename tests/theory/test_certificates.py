@@ -100,6 +100,15 @@ def test_the_constant_is_the_largest():
     assert abs(least) < 1e-15
 
 
+def test_the_bound_is_V_at_the_start_over_the_constant():
+    found = certify_proof(theorem_A(Fraction(1, 10)))
+    p, x0, (P_xx, P_xz, P_zz) = cz.problems.Quadratic([0.01, 1.0], [3.0, 4.0]), [0.0, 0.0], found.P
+    assert P_xz != 0
+    V_0 = 0.5 * (0.01 * 9.0 + 16.0) + 25.0 * float(P_xx + 2 * P_xz + P_zz)
+    expected = V_0 / float(found.constant) * np.exp(-float(found.rate) * 7.0)
+    assert math.isclose(found.bound(p, x0, 7.0), expected, rel_tol=1e-12)
+
+
 def test_the_pivots_are_those_of_an_independent_factorisation():
     rng = np.random.default_rng(0)
     for _ in range(20):
