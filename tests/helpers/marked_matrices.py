@@ -42,7 +42,7 @@ def bounded_moment(p, method, times):
     return 0.5 * m.xx.sum(axis=1)
 
 
-def compared(p, stepper, exact, times, alpha):
+def compare_means(p, stepper, exact, times, alpha):
     """f of coordinates, |x - x*|^2 / 2 of rows, of RUNS runs against their expectations."""
     x = marked_checks.draw_samples(stepper, times, RUNS, 1)
     if hasattr(stepper, "form"):

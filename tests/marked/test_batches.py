@@ -32,7 +32,7 @@ def least_squares(seed, n=20, d=D, density=0.7, is_sparse=True):
     return cz.problems.LeastSquares(sparse.csr_array(X) if is_sparse else X, X @ np.arange(d))
 
 
-def advanced(stepper, events):
+def advance(stepper, events):
     stepper.take(events.marks, coefficients(stepper.process, events, 0.0))
     return stepper.point()
 
@@ -64,10 +64,10 @@ def test_lazy_batches_equal_eager_ones(seed, kind, batch, start, accelerated, sh
                 support, dx, _ = jumps(state.x, event.mark)
                 state.x[support] -= dx
         tolerance = 1e-12 * (1.0 + np.abs(state.x).max())
-        np.testing.assert_allclose(advanced(stepper, events), state.x, rtol=0.0, atol=tolerance)
+        np.testing.assert_allclose(advance(stepper, events), state.x, rtol=0.0, atol=tolerance)
 
 
-def enumerated(p, stepper, batch):
+def enumerate_batches(p, stepper, batch):
     """E A^2, E A H^+ A and H, over all batches of rows and their probabilities."""
     a = p.X.toarray() * stepper.factors[:, None]
     H = a.T @ (stepper.p[:, None] * a)
@@ -92,8 +92,8 @@ def largest_ratio(M, H):
 def test_the_constants_are_those_of_all_batches(kind, batch):
     p = least_squares(1, n=5, d=3, density=1.0)
     one, many = kind().prepare(p, np.zeros(3)), kind(batch=batch).prepare(p, np.zeros(3))
-    square, whitened, H = enumerated(p, many, batch)
-    single, _, _ = enumerated(p, one, 1)
+    square, whitened, H = enumerate_batches(p, many, batch)
+    single, _, _ = enumerate_batches(p, one, 1)
     np.testing.assert_allclose(square, single / batch + (1 - 1 / batch) * H @ H, rtol=1e-12)
     assert many.kappa == pytest.approx(largest_ratio(whitened, H), rel=1e-12)
     least, L_H = largest_ratio(square, H), np.linalg.eigvalsh(H)[-1]

@@ -124,7 +124,7 @@ def passes_to_the_gap(p):
 
 
 @cache
-def fitted():
+def make_fittable():
     """Rows that can all be fitted; S falls to a hundredth and less."""
     rng = np.random.default_rng(0)
     X = sparse.random_array((ROWS, 2100), density=0.02, rng=rng, data_sampler=rng.standard_normal)
@@ -133,9 +133,9 @@ def fitted():
 
 
 def test_plain_passes_first_save_passes(monkeypatch):
-    first_plain = passes_to_the_gap(fitted())
+    first_plain = passes_to_the_gap(make_fittable())
     monkeypatch.setattr(dual.DualStepper, "_plain", lambda self, marks, ours: ours)
-    assert first_plain < 0.75 * passes_to_the_gap(fitted())
+    assert first_plain < 0.75 * passes_to_the_gap(make_fittable())
 
 
 def test_stratified_marks_save_passes(monkeypatch):

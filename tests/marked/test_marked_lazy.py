@@ -21,7 +21,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 DIMENSIONS = (5, 40, 200)
 
 
-def advanced(stepper, events):
+def advance(stepper, events):
     coefs = coefficients(stepper.process, events, 0.0)
     stepper.take(events.marks, coefs)
     return stepper
@@ -56,7 +56,7 @@ def test_lazy_coordinates_equal_eager_ones(seed, d, name, start, sampling):
     events = cz.clock.Poisson(seed, marks=stepper.law).stream().draw(400)
     jumps = reference.CoordinateJumps(problem, stepper.form.L_i, stepper.p)
     expected = eager(stepper.process, x0, events, jumps)
-    found = advanced(stepper, events).point()
+    found = advance(stepper, events).point()
     np.testing.assert_allclose(found, expected, atol=1e-12 * (1.0 + np.abs(expected).max()))
 
 
@@ -76,7 +76,7 @@ def test_a_million_events_do_not_drift(case):
     stepper = method.prepare(problem, np.zeros(problem.dim))
     stream = cz.clock.Poisson(0, marks=stepper.law).stream()
     for _ in range(10):  # the time is the stream's: a long run at mu = 0 needs many digits of it
-        advanced(stepper, stream.draw(100_000))
+        advance(stepper, stream.draw(100_000))
     recomputed = stepper.form.fill_rows(stepper.form.image(stepper.coordinates()))
     np.testing.assert_allclose(
         stepper.images(), recomputed, rtol=0.0, atol=1e-11 * np.abs(recomputed).max()
@@ -133,7 +133,7 @@ def test_the_duality_gap_is_a_bound_from_the_first_pass_on():
     stepper = cz.DualCoordinate().prepare(problem, np.zeros(6))
     stream = cz.clock.Poisson(2, marks=stepper.law).stream()
     for _ in range(100):
-        advanced(stepper, stream.draw(10))
+        advance(stepper, stream.draw(10))
         inside = stepper.coordinates()
         assert 0.0 < inside.min() < inside.max() < 1.0
         w = X.T @ (y * inside) / problem.l2 / 40
@@ -157,7 +157,7 @@ def test_lazy_rows_equal_eager_ones(seed, d, method):
     expected = eager(
         stepper.process, x0, events, reference.RowJumps(problem, stepper.R2, stepper.factors)
     )
-    found = advanced(stepper, events).point()
+    found = advance(stepper, events).point()
     np.testing.assert_allclose(found, expected, atol=1e-12 * (1.0 + np.abs(expected).max()))
 
 
@@ -209,7 +209,7 @@ def test_leaving_out_what_no_entry_touches_changes_nothing(monkeypatch, name, ac
     def run():
         stepper = method(accelerated=accelerated).prepare(problem, np.ones(problem.dim))
         events = cz.clock.Poisson(0, marks=stepper.law).stream().draw(5000)
-        return stepper, advanced(stepper, events).point()
+        return stepper, advance(stepper, events).point()
 
     stepper, found = run()
     monkeypatch.setattr(layout, "keep_occurring", lambda indices, length: (slice(None), indices))

@@ -79,7 +79,7 @@ class EarlierEta(Continuized):
 class EarlyStart(Continuized):
     """f + psi from start = 0 where mu = 0."""
 
-    def for_composite(self) -> Continuized:
+    def for_composite(self, most: float = 1.0) -> Continuized:
         return self
 
 

@@ -9,7 +9,6 @@ for f + psi with a psi that is a sum over them (`penalty`).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -25,8 +24,7 @@ from continuized.problems import Problem
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process.marks import Categorical, Changing, Finite, check_probabilities
-from continuized.process.methods import START_ROUNDING, Continuized
-from continuized.process.parameters import least_composite_start
+from continuized.process.methods import Continuized
 from continuized.process.stepper import Progress
 from continuized.support import validation as check
 from continuized.support.display import show_line
@@ -167,10 +165,10 @@ class CoordinateStepper(MarkedStepper):
         if not self.accelerated:
             self.process = Continuized(self.S)  # of which plain steps take nothing
         else:
-            mu, start = min(self.form.mu, self.S), self.start
+            self.process = Continuized(self.S, min(self.form.mu, self.S), self.start)
             if self.form.is_penalised:
-                start = find_start(self.S, mu, start, float(p[p > 0.0].min()))
-            self.process = Continuized(self.S, mu, start)
+                # Then x_i is a mean of values that z_i had, with weights >= 0.
+                self.process = self.process.for_composite(float(p[p > 0.0].min()))
         self.weights = _invert(p * metric)
         # With psi, x_i moves by (eta / p_i) times what z_i does.
         self.steps = _invert(p if self.accelerated and self.form.is_penalised else self.form.L_i)
@@ -332,31 +330,6 @@ class Cycle:
     def draw(self, rng: np.random.Generator, n: int) -> Array:
         """Return the first n marks; nothing is drawn."""
         return np.resize(self.order, n)
-
-
-def find_start(S: float, mu: float, start: float | None, least_p: float) -> float:
-    """Return the start of a run with psi: the one given, or by default inf where mu > 0 and the
-    least otherwise; ValueError where eta > least_p, the least probability, at the start.
-
-    Where eta <= p_i from the start on, x_i is a mean of values that z_i had, with weights >= 0.
-
-    >>> find_start(1.0, 0.0, None, 0.25)
-    8.0
-    >>> find_start(1.0, 0.0, 2.0, 0.25)
-    Traceback (most recent call last):
-        ...
-    ValueError: start = 2 makes eta larger than 0.25, the least probability, and x could leave ...
-    """
-    least = least_composite_start(S, mu, least_p)
-    if start is None:
-        return math.inf if mu > 0.0 else least
-    start = check.real(start, "start", minimum=0.0, finite=False, other=("inf", "None"))
-    if start < least * (1.0 - START_ROUNDING):
-        raise ValueError(
-            f"start = {start:.6g} makes eta larger than {least_p:.6g}, the least probability, and "
-            f"x could leave the domain; use start >= {least:.6g}"
-        )
-    return start
 
 
 def _invert(values: Array) -> Array:

@@ -62,8 +62,16 @@ class Curve(NamedTuple):
     @property
     def label(self) -> str:
         """What the curve is called in print."""
-        usual = {"nesterov": "Nesterov"}.get(self.method, self.method.replace("-", " "))
-        return self.name or usual
+        return self.name or spell(self.method)
+
+
+def spell(method: str) -> str:
+    """Write the name of a method as it is called in print.
+
+    >>> spell("nesterov"), spell("gradient-descent")
+    ('Nesterov', 'gradient descent')
+    """
+    return {"nesterov": "Nesterov"}.get(method, method.replace("-", " "))
 
 
 def convergence(
@@ -191,17 +199,17 @@ def make_curve(
     assert F.f_star is not None
     theorem, whole = _find_theorem(run, F) if bounds else "", None
     if theorem:
-        moments = run.times if _is_ensemble(run) else run.trace.t
-        at = {"t": moments} if isinstance(method, TIMED) else {"k": k}
+        times = run.times if _is_ensemble(run) else run.trace.t
+        at = {"t": times} if isinstance(method, TIMED) else {"k": k}
         options = dict(_options_of(run))
         if options:
             options["x_star"] = F.x_star
         with np.errstate(over="ignore"):
             limits = bound(method, problem if options else F, x0, sigma2=_sigma2_of(run), **at,
-                            z0=_given_to(run).get("z0"), **options)  # fmt: skip
-        alone = not options and _sigma2_of(run) == 0.0 and _given_to(run).get("z0") is None
+                            z0=_arguments_of(run).get("z0"), **options)  # fmt: skip
+        alone = not options and _sigma2_of(run) == 0.0 and _arguments_of(run).get("z0") is None
         if delta is not None and alone and isinstance(method, TIMED):
-            whole = path_bound(method, F, x0, moments, delta)
+            whole = path_bound(method, F, x0, times, delta)
     return Curve(title, theorem, k, t, fun - F.f_star, limits, whole, name)
 
 
@@ -210,21 +218,9 @@ def ensemble(
 ) -> Any:
     """Draw many runs at once: their median, where 50 and 90 % of them lie, and their mean.
 
-    Parameters
-    ----------
-    e : Ensemble
-        With keep="all", for quantiles need every run.
-    problem, bounds, ax
-        As for `convergence`; the bound, of Theorem 3 or 6, is one on the mean at fixed times.
-
-    Returns
-    -------
-    axes of matplotlib
-
-    Raises
-    ------
-    TypeError, ValueError, ImportError
-        As `convergence` does, and for an ensemble of which only means were kept.
+    e: an ensemble with keep="all", for quantiles need every run; ValueError where only means were
+    kept.  problem, bounds, ax, what is returned and the other errors: as for `convergence`; the
+    bound, of Theorem 3 or 6, is one on the mean at fixed times.
 
     >>> import numpy as np
     >>> import continuized as cz
@@ -269,22 +265,9 @@ def lyapunov(r: Result, problem: Problem, *, ax: Any = None) -> Any:
     phi_t = A_t (f(x_t) - f*) + B_t |z_t - x*|^2 falls in the mean, which proves Theorem 3: the
     mean lies below the dashed line, and a path may rise above it.
 
-    Parameters
-    ----------
-    r : a result of `minimize` with record="path", of the continuized method
-    problem : Problem
-        What was minimised; where it does not know its minimiser, a run finds it.
-    ax
-        As for `convergence`.
-
-    Returns
-    -------
-    axes of matplotlib
-
-    Raises
-    ------
-    TypeError, ValueError, ImportError
-        As `cz.theory.lyapunov` and `convergence` do.
+    r: a result of `minimize` with record="path", of the continuized method.  problem: what was
+    minimised; where it does not know its minimiser, a run finds it.  ax, what is returned and the
+    errors: as for `convergence` and `cz.theory.lyapunov`.
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()
@@ -332,21 +315,8 @@ def rates(kappas: ArrayLike | None = None, *, ax: Any = None) -> Any:
     A rate is r where the bound falls as e^{-rk}, or e^{-rt}, of `cz.theory.bound`; there is a gap
     where a theorem says nothing.
 
-    Parameters
-    ----------
-    kappas : numbers > 1
-        By default, from 1 to a million.
-    ax
-        As for `convergence`.
-
-    Returns
-    -------
-    axes of matplotlib
-
-    Raises
-    ------
-    TypeError, ValueError, ImportError
-        For other numbers, and as `convergence` does.
+    kappas: numbers > 1, by default from 1 to a million; TypeError or ValueError for others.  ax,
+    what is returned and the other errors: as for `convergence`.
 
     >>> import continuized as cz
     >>> ax = cz.plot.rates([10.0, 100.0])
@@ -370,9 +340,8 @@ def rates(kappas: ArrayLike | None = None, *, ax: Any = None) -> Any:
         axes.set_xlim(float(at[0]), max(float(at[-1]), 1.001 * float(at[0])))
         lines = []
         for order, (name, style) in enumerate(zip(names, styles, strict=True)):
-            label = Curve(name, "", at, at, at, at).label
             marks = choose_markers(at, "log", order, first=float(at[0]))
-            lines.append(Line(label, at, mask(found[name]), style, marks))
+            lines.append(Line(spell(name), at, mask(found[name]), style, marks))
         draw_lines(axes, lines)
     return axes
 
@@ -444,17 +413,17 @@ def _find_lowest(run: Any) -> float:
 
 def _options_of(run: Any) -> dict[str, Any]:
     """Return the prox and the mirror of a run, where it had any."""
-    given = _given_to(run)
+    given = _arguments_of(run)
     return {name: given.get(name) for name in ("prox", "mirror") if given.get(name) is not None}
 
 
-def _given_to(run: Any) -> Any:
+def _arguments_of(run: Any) -> Any:
     """Return what a run was given beside its problem, by name."""
     return run.given if _is_ensemble(run) else run
 
 
 def _sigma2_of(run: Any) -> float:
-    noise = _given_to(run).get("noise")
+    noise = _arguments_of(run).get("noise")
     return 0.0 if noise is None else float(noise.sigma2(np.asarray(run.x0).size))
 
 
@@ -480,14 +449,13 @@ def _with_minimum(run: Any, problem: Problem) -> Problem:
 def _find_theorem(run: Any, F: Problem) -> str:
     """Return the name of the theorem that covers a run; "" where none does."""
     method, sigma2 = run.method, _sigma2_of(run)
-    is_plain = isinstance(method, Continuized)
     if not any(kind in THEOREMS for kind in type(method).__mro__):
         return ""
     if not _is_ensemble(run) and "constants" in run:  # found on the way, or those of marks
         return ""
-    if (sigma2 > 0.0 or _options_of(run)) and not is_plain:
+    if (sigma2 > 0.0 or _options_of(run)) and not isinstance(method, Continuized):
         return ""
-    if _given_to(run).get("z0") is not None and isinstance(method, SharpContinuized):
+    if _arguments_of(run).get("z0") is not None and isinstance(method, SharpContinuized):
         return ""
     if _is_ensemble(run) and isinstance(method, TIMED) and run.times is None:
         return ""  # at the k-th event, what is bounded has a weight

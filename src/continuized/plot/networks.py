@@ -67,19 +67,13 @@ def network(outcome: Outcome | Decentralized, t: float | None = None, *, ax: Any
     outcome : what `network.simulate`, `network.run` or `network.minimize` gives
     t : float
         One of the times of `outcome.snapshots`; by default the end.
-    ax : axes of matplotlib
-        Where to draw; by default on a new figure, `ax.figure` of what is returned.
-
-    Returns
-    -------
-    axes of matplotlib
+    ax
+        As for `convergence`, and so is what is returned.
 
     Raises
     ------
-    TypeError, ValueError
-        For what is no outcome, a time without a snapshot, and more than 20,000 nodes.
-    ImportError
-        Where matplotlib is missing.
+    TypeError, ValueError, ImportError
+        As `convergence` does; for a time without a snapshot, and for more than 20,000 nodes.
 
     >>> import continuized as cz
     >>> r = cz.network.simulate("grid:4x4", [1.0] + 15 * [0.0], rng=0, snapshots=[20.0])
@@ -339,23 +333,23 @@ def render_decentralized(
         drawing, (left, right) = make_two_panels(titles)
         # Counts of exchanges that differ by orders of magnitude: a logarithmic axis.
         counts = [(r.method, r.trace.messages, r.trace.error) for r in runs]
-        _draw_errors(left, counts, "log", "exchanges")
+        _draw_curves(left, counts, "log", "exchanges")
         if any(r.deaths for r in runs):  # the error is the distance to `Decentralized.agreed`
             left.set_ylabel(r"mean$_i\,|x_i - \mathrm{agreed}|^2\,/\,|x_{\star}|^2$")
         times = [(r.method, r.t, r.error) for r in racers]
-        _draw_errors(right, times, "linear", "time (a usual node's step = 1)")
+        _draw_curves(right, times, "linear", "time (a usual node's step = 1)")
         return to_png_and_svg(drawing)
 
 
 def draw_convergence(axes: Any, named: Sequence[tuple[str, Any]], scale: str) -> None:
     """Draw the error of runs on networks against exchanges, as `cz.plot.convergence` does."""
     curves = [(run.method, run.trace.messages, run.trace.error) for _, run in named]
-    _draw_errors(axes, curves, scale, "exchanges", [name or run.method for name, run in named])
+    _draw_curves(axes, curves, scale, "exchanges", [name or run.method for name, run in named])
     if not any(hasattr(run, "x_star") for _, run in named):
         axes.set_ylabel(RELATIVE)
 
 
-def _draw_errors(
+def _draw_curves(
     axes: Any, curves: Sequence[tuple[str, Array, Array]], scale: str, label: str,
     names: Sequence[str] = (),
 ) -> None:  # fmt: skip

@@ -86,19 +86,13 @@ def path(
         whose minimiser is marked where it is known.  It is asked for 6,400 values.
     coordinates : two integers
         Which entries of x to draw; of an x with more than one axis, in the order of `x.ravel()`.
-    ax : axes of matplotlib
-        Where to draw; by default on a new figure, `ax.figure` of what is returned.
-
-    Returns
-    -------
-    axes of matplotlib
+    ax
+        As for `convergence`, and so is what is returned.
 
     Raises
     ------
-    TypeError, ValueError
-        For a result without a path, and coordinates that x has not.
-    ImportError
-        Where matplotlib is missing.
+    TypeError, ValueError, ImportError
+        As `convergence` does; for a result without a path, and coordinates that x has not.
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
@@ -196,7 +190,7 @@ class Film:
 
     @property
     def dpi(self) -> float:
-        """Of the figure."""
+        """The dots per inch of the figure."""
         return float(self.figure.dpi)
 
     def get_size_inches(self) -> Any:

@@ -202,13 +202,13 @@ def hyperbolic_weights(u: float, d: float) -> tuple[float, float]:
 
 
 def _weights_near(u: float, d: float) -> tuple[float, float]:
-    # In th = tanh d, not u + d: nothing overflows, and small d loses no digits.
-    th, tau = math.tanh(d), math.tanh(u)
+    # In tanh d, not u + d: nothing overflows, and small d loses no digits.
+    tanh_d, tanh_u = math.tanh(d), math.tanh(u)
     sinh_2u, cosh_2u = math.sinh(2.0 * u), math.cosh(2.0 * u)
-    up, down = tau + th, 1.0 + tau * th
-    p = th * (sinh_2u + cosh_2u * th)
-    log_part = 0.5 * sinh_2u**2 * math.log1p(2.0 * th / (sinh_2u * down))
-    return p / up**2 - log_part, log_part - p * (tau / down) ** 2
+    up, down = tanh_u + tanh_d, 1.0 + tanh_u * tanh_d
+    p = tanh_d * (sinh_2u + cosh_2u * tanh_d)
+    log_part = 0.5 * sinh_2u**2 * math.log1p(2.0 * tanh_d / (sinh_2u * down))
+    return p / up**2 - log_part, log_part - p * (tanh_u / down) ** 2
 
 
 def _weights_far(u: float, d: float) -> tuple[float, float]:

@@ -302,27 +302,31 @@ class Continuized(Method):
     def clock(self, rng: Seed = None) -> clocks.Clock:
         return clocks.Poisson(rng)
 
-    def for_composite(self) -> Continuized:
-        """Return it as it is run on f + psi, with the start 2 where mu = 0 and none was given.
+    def for_composite(self, most: float = 1.0) -> Continuized:
+        """Return it as it is run on f + psi, with the least start where mu = 0 and none was given.
 
-        Raises ValueError where eta is above 1 at the start: x could leave the domain of psi; and
-        for tau < 1.
+        most: what eta may be at the start, where coordinates are marks their least probability.
+        Raises ValueError where it is more: x could leave the domain of psi; and for tau < 1.
 
         >>> Continuized(1.0).for_composite().start, Continuized(1.0, 0.1).for_composite().start
         (2.0, inf)
+        >>> Continuized(1.0, start=2.0).for_composite(most=0.25)
+        Traceback (most recent call last):
+            ...
+        ValueError: start = 2 makes eta larger than 0.25 at the beginning, and x could leave the ...
         """
         if self.tau < 1.0:
             raise ValueError(
                 f"tau = {self.tau:.6g} < 1 goes without prox= and mirror=: their theorem needs a "
                 "convex f; use tau=1"
             )
-        least = least_composite_start(self.L, self.mu)
+        least = least_composite_start(self.L, self.mu, most)
         if not self.start_is_given and self.mu == 0.0:
             return replace(self, start=least)
         if self.start is not None and self.start < least * (1.0 - START_ROUNDING):
             raise ValueError(
-                f"with prox= or mirror=, start = {self.start:.6g} makes eta larger than 1 at the "
-                f"beginning, and x could leave the domain; use start >= {least:.6g}"
+                f"start = {self.start:.6g} makes eta larger than {most:.6g} at the beginning, and "
+                f"x could leave the domain; use start >= {least:.6g}"
             )
         return self
 

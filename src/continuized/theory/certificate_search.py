@@ -19,11 +19,11 @@ from continuized.process.methods import Method
 from continuized.theory.certificates import (
     Certificate,
     check_class,
+    check_positive,
     constant_parameters,
-    exact,
-    positive,
+    to_fraction,
 )
-from continuized.theory.proofs import PAIRS, ConstantParameters, complete, dissipation
+from continuized.theory.proofs import PAIRS, ConstantParameters, complete_multipliers, dissipation
 
 MOST_KAPPA = 10**30  # L/mu
 UNKNOWNS = 7  # P_xx, P_xz, P_zz, and four multipliers; the other two follow
@@ -96,7 +96,7 @@ def certify(
     if L is None or mu is None:
         raise ValueError("four numbers do not tell L and mu: give L= and mu=")
     L_, mu_ = check_class(L, mu)
-    wanted = None if rate is None else positive(rate, "rate")
+    wanted = None if rate is None else check_positive(rate, "rate")
     search = Search(process, L_, mu_)
     if wanted is None:
         return search.find_best()
@@ -132,7 +132,7 @@ class Search:
             middle = math.sqrt(low * high)
             low, high = (middle, high) if self._finds(middle) else (low, middle)
         for retreat in RETREATS:
-            rate = exact(float(f"{low * (1.0 - retreat):.5g}"))
+            rate = to_fraction(float(f"{low * (1.0 - retreat):.5g}"))
             if self._finds(float(rate)):
                 found = self.prove(rate)
                 if found.proved:
@@ -170,7 +170,7 @@ class Search:
         places = [digits - math.floor(math.log10(unit)) for unit in self._units]
         rounded = [round(Fraction(v), k) for v, k in zip(values.tolist(), places, strict=True)]
         free = [max(value, Fraction(0)) for value in rounded[3:]]
-        multipliers = dict(zip(PAIRS, complete(rate, free), strict=True))
+        multipliers = dict(zip(PAIRS, complete_multipliers(rate, free), strict=True))
         P = (rounded[0], rounded[1], rounded[2])
         return Certificate(self.process, self.L, self.mu, rate, P, multipliers)
 
@@ -191,7 +191,8 @@ class Search:
         process, L, mu = self._floats
 
         def evaluate(unknowns: Array) -> tuple[Array, Array]:
-            P, multipliers = unknowns[:3].tolist(), complete(rate, unknowns[3:].tolist())
+            P, free = unknowns[:3].tolist(), unknowns[3:].tolist()
+            multipliers = complete_multipliers(rate, free)
             form = np.array(dissipation(process, L, mu, rate, P, multipliers), dtype=np.float64)
             followers = [multipliers[PAIRS.index(pair)] for pair in (("*", "x"), ("x", "x+"))]
             return self._sides[:, None] * form * self._sides, np.array(followers)

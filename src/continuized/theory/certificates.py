@@ -1,22 +1,9 @@
 """Certificates: proofs in exact arithmetic that the process converges on every f of a class.
 
-For constant eta, eta', gamma, gamma', take
-
-    V = f(x) - f* + P_xx |x - x*|^2 + 2 P_xz <x - x*, z - x*> + P_zz |z - x*|^2.
-
-If the generator of the process satisfies (generator of V) + rate V <= 0 for every L-smooth,
-mu-strongly convex f, then e^{rate t} V_t is a supermartingale.  Of such an f only the inequalities
-
-    iota_ij = f_i - f_j - <g_j, x_i - x_j> - (|g_i - g_j|^2 / L + mu |x_i - x_j|^2
-              - 2 (mu/L) <g_i - g_j, x_i - x_j>) / (2 (1 - mu/L)) >= 0
-
-between the points x*, x and x+ = x - gamma grad f(x) are used: with multipliers >= 0,
-
-    (generator of V) + rate V + sum of multiplier_ij iota_ij
-
-must have no term in f(x) and f(x+), and be a negative semidefinite form in x - x*, z - x*,
-grad f(x) and grad f(x+).  And V >= c (f - f*) for some c > 0, which f - f* >= mu/2 |x - x*|^2 makes
-a matter of two by two numbers.  All of it is checked in fractions: no rounding enters.
+`proofs` says what such a proof is made of: V, a rate, and multipliers of inequalities, whose sum is
+a form that must not be positive.  Besides, V >= c (f - f*) for some c > 0, which
+f - f* >= mu/2 |x - x*|^2 makes a matter of two by two numbers.  All of it is checked in fractions:
+no rounding enters.
 
 A float stands for the decimal that it prints: 0.1 is 1/10.
 """
@@ -47,7 +34,14 @@ from continuized.theory.checks import (
     start_of,
 )
 from continuized.theory.moments.pair import rates_of
-from continuized.theory.proofs import PAIRS, ConstantParameters, Form, Pair, dissipation, unbalanced
+from continuized.theory.proofs import (
+    PAIRS,
+    ConstantParameters,
+    Form,
+    Pair,
+    dissipation,
+    find_leftovers,
+)
 
 LONGEST_DECIMAL = 40  # characters, in a lemma
 
@@ -87,19 +81,19 @@ def constant_parameters(method: Any) -> ConstantParameters:
             f"the parameters must be four numbers, eta, eta', gamma and gamma', got {len(method)}"
         )
     names = ("eta", "eta_prime", "gamma", "gamma_prime")
-    return ConstantParameters(*(positive(v, name) for v, name in zip(method, names, strict=True)))
+    return ConstantParameters(*map(check_positive, method, names))
 
 
-def positive(value: Any, name: str) -> Fraction:
+def check_positive(value: Any, name: str) -> Fraction:
     """Return a positive number as a Fraction, a float as the decimal that it prints."""
     check.real(value, name, above=0.0)
-    return exact(value)
+    return to_fraction(value)
 
 
-def exact(value: Any) -> Fraction:
+def to_fraction(value: Any) -> Fraction:
     """Return a number as a Fraction: itself, or of a float the decimal that it prints.
 
-    >>> exact(0.1), exact(Fraction(1, 3))
+    >>> to_fraction(0.1), to_fraction(Fraction(1, 3))
     (Fraction(1, 10), Fraction(1, 3))
     """
     if isinstance(value, Fraction | int):
@@ -114,18 +108,18 @@ def check_class(L: Any, mu: Any) -> tuple[Fraction, Fraction]:
             "mu must be positive: where mu = 0 the bound falls as 1/t^2, and a certificate with "
             "a rate does not exist; use theory.bound"
         )
-    L, mu = positive(L, "L"), exact(mu)
+    L, mu = check_positive(L, "L"), to_fraction(mu)
     if mu >= L:
         raise ValueError(f"mu must be below L, got mu = {float(mu)} and L = {float(L)}")
     return L, mu
 
 
-def pivots(form: Form) -> list[Fraction] | None:
-    """The pivots of the factorisation L D L^T, in Fractions; None unless positive semidefinite.
+def find_pivots(form: Form) -> list[Fraction] | None:
+    """Find the pivots of L D L^T, in Fractions; None unless the form is positive semidefinite.
 
-    >>> pivots([[Fraction(2), Fraction(2)], [Fraction(2), Fraction(2)]])
+    >>> find_pivots([[Fraction(2), Fraction(2)], [Fraction(2), Fraction(2)]])
     [Fraction(2, 1), Fraction(0, 1)]
-    >>> pivots([[Fraction(0), Fraction(1)], [Fraction(1), Fraction(2)]]) is None
+    >>> find_pivots([[Fraction(0), Fraction(1)], [Fraction(1), Fraction(2)]]) is None
     True
     """
     rest, found = [list(row) for row in form], []
@@ -196,9 +190,9 @@ class Certificate:
                 raise check.refusal(ValueError, "the keys of multipliers", what, pair)
             check.real(value, "a multiplier")
         fields = {
-            "parameters": process, "L": L, "mu": mu, "rate": positive(self.rate, "rate"),
-            "P": tuple(exact(value) for value in P),
-            "multipliers": {p: exact(self.multipliers.get(p, 0)) for p in PAIRS},
+            "parameters": process, "L": L, "mu": mu, "rate": check_positive(self.rate, "rate"),
+            "P": tuple(to_fraction(value) for value in P),
+            "multipliers": {p: to_fraction(self.multipliers.get(p, 0)) for p in PAIRS},
         }  # fmt: skip
         for name, field in fields.items():
             object.__setattr__(self, name, field)
@@ -212,7 +206,7 @@ class Certificate:
     @cached_property
     def pivots(self) -> list[Fraction] | None:
         """The four pivots of minus the form, all >= 0; None where it is not semidefinite."""
-        return pivots([[-entry for entry in row] for row in self.form])
+        return find_pivots([[-entry for entry in row] for row in self.form])
 
     @cached_property
     def constant(self) -> Fraction | None:
@@ -229,7 +223,7 @@ class Certificate:
         """Whether the numbers are a proof, by exact arithmetic."""
         return (
             all(value >= 0 for value in self.multipliers.values())
-            and not any(unbalanced(self.rate, list(self.multipliers.values())))
+            and not any(find_leftovers(self.rate, list(self.multipliers.values())))
             and self.constant is not None
             and self.pivots is not None
         )
@@ -260,19 +254,19 @@ class Certificate:
         """Return the certificate as a lemma with its proof, in LaTeX; ValueError unless proved."""
         if not self.proved or self.constant is None or self.pivots is None:
             raise ValueError("it proves nothing, and makes no lemma: ask certify for a proof")
-        eta, eta_prime, gamma, gamma_prime = map(_latex, self.parameters)
-        P_xx, P_xz, P_zz = map(_latex, self.P)
+        eta, eta_prime, gamma, gamma_prime = map(_to_latex, self.parameters)
+        P_xx, P_xz, P_zz = map(_to_latex, self.P)
         names = {"*": r"\star", "x": "x", "x+": "x^+"}
         used = {pair: value for pair, value in self.multipliers.items() if value}
         weights = ",\\quad ".join(
-            rf"\lambda_{{{names[i]},{names[j]}}} = {_latex(value)}"
+            rf"\lambda_{{{names[i]},{names[j]}}} = {_to_latex(value)}"
             for (i, j), value in used.items()
         )
-        found = ",\\ ".join(_rounded(pivot) for pivot in self.pivots)
+        found = ",\\ ".join(_round_to_latex(pivot) for pivot in self.pivots)
         return LEMMA.format(
-            L=_latex(self.L), mu=_latex(self.mu), eta=eta, eta_prime=eta_prime, gamma=gamma,
-            gamma_prime=gamma_prime, P_xx=P_xx, P_xz=P_xz, P_zz=P_zz, rate=_latex(self.rate),
-            constant=_rounded(self.constant, down=True), weights=weights, pivots=found,
+            L=_to_latex(self.L), mu=_to_latex(self.mu), eta=eta, eta_prime=eta_prime, gamma=gamma,
+            gamma_prime=gamma_prime, P_xx=P_xx, P_xz=P_xz, P_zz=P_zz, rate=_to_latex(self.rate),
+            constant=_round_to_latex(self.constant, down=True), weights=weights, pivots=found,
         )  # fmt: skip
 
     def _facts(self) -> dict[str, Any]:
@@ -324,7 +318,7 @@ $V \ge c (f(x) - f(x_\star))$.
 """
 
 
-def _latex(value: Fraction) -> str:
+def _to_latex(value: Fraction) -> str:
     """Write a Fraction as a decimal where it is one that is not too long, else as a fraction."""
     rest, places = value.denominator, 0
     for prime in (2, 5):
@@ -345,9 +339,9 @@ def _latex(value: Fraction) -> str:
     return f"{sign}{digits[:-places]}.{digits[-places:]}"
 
 
-def _rounded(value: Fraction, down: bool = False) -> str:
+def _round_to_latex(value: Fraction, down: bool = False) -> str:
     """Write a Fraction to four digits, or `down`, to four places and not above it."""
     if down:
-        return _latex(max(Fraction(math.floor(value * 10**4), 10**4), Fraction(0)) or value)
+        return _to_latex(max(Fraction(math.floor(value * 10**4), 10**4), Fraction(0)) or value)
     mantissa, _, exponent = f"{float(value):.3e}".partition("e")
     return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if int(exponent) else mantissa

@@ -39,9 +39,14 @@ def name_of(method: Any) -> str:
     return NETWORK_NAMES.get(kind) or str(getattr(method, "name", kind.__name__))
 
 
+def is_marked(method: Any) -> bool:
+    """Tell whether the events of a method have marks; to import its class would bring Numba."""
+    return hasattr(method, "prepare")
+
+
 def check_any_method(method: Any) -> None:
     """Raise TypeError for what is no method: of the paper, of marks or of networks."""
-    if not (isinstance(method, (Method, *NETWORK_NAMES)) or hasattr(method, "prepare")):
+    if not (isinstance(method, (Method, *NETWORK_NAMES)) or is_marked(method)):
         check_method(method)
 
 
@@ -108,18 +113,18 @@ def known_L(problem: Problem) -> float:
 def minimiser(problem: Problem) -> Array:
     """Return x*; raise ValueError where it is not known."""
     if problem.x_star is None:
-        raise _unknown(problem, "minimiser", "|z_0 - x*|")
+        raise _explain_unknown(problem, "minimiser", "|z_0 - x*|")
     return problem.x_star
 
 
 def minimum(problem: Problem) -> float:
     """Return f*; raise ValueError where it is not known."""
     if problem.f_star is None:
-        raise _unknown(problem, "minimum", "f - f*")
+        raise _explain_unknown(problem, "minimum", "f - f*")
     return float(problem.f_star)
 
 
-def _unknown(problem: Problem, what: str, subject: str) -> ValueError:
+def _explain_unknown(problem: Problem, what: str, subject: str) -> ValueError:
     return ValueError(
         f"the {what} of this {type(problem).__name__} is not known, and the theorem is about "
         f"{subject}: set its x_star and f_star, or give cz.theory.with_minimiser(problem, x0), "

@@ -76,14 +76,12 @@ def find_minimiser(problem: Problem, x0: Array, composite: Composite | None = No
     """
     from continuized.solver.minimize import minimize
 
-    g, given = np.asarray(problem.grad(x0.copy())), None
-    what = ("the minimiser", "Set x_star of the problem.")
+    g, prox = np.asarray(problem.grad(x0.copy())), None
+    what, remedy = "the minimiser", "Set x_star of the problem."
     if composite is not None:
-        what, given = (
-            ("the minimiser with prox= or mirror=", "Give x_star=."),
-            composite.plain_prox(),
-        )
-        if given is None:
+        what, remedy = "the minimiser with prox= or mirror=", "Give x_star=."
+        prox = composite.plain_prox()
+        if prox is None:
             raise ValueError(
                 "the minimiser in a geometry of your own is not computed: give x_star="
             )
@@ -91,9 +89,9 @@ def find_minimiser(problem: Problem, x0: Array, composite: Composite | None = No
         composite.move(x0, g, 1.0)  # which says what is wrong with a prox, where something is
     tol = ACCURACY * (norm(g) or 1.0)
     how: Any = {"tol": tol, "maxiter": MOST_EVENTS, "rng": 0, "record": False}
-    r = minimize(problem.fun, x0, problem.grad, prox=given, **how)
+    r = minimize(problem.fun, x0, problem.grad, prox=prox, **how)
     if not (r.success or r.status is Status.PRECISION):
-        raise ValueError(f"{what[0]} was not found: {r.message} {what[1]}")
+        raise ValueError(f"{what} was not found: {r.message} {remedy}")
     return np.asarray(r.x)
 
 

@@ -22,9 +22,12 @@ LATEST_OF_SCIPY = 1e10  # beyond, SciPy's quantile of Poisson(t) may be NaN
 MOST_COUNTED = 2**53  # the integers up to here are floats
 
 
-def _pair(values: Array, name: str, q: ArrayLike) -> tuple[Array, Array]:
-    """Return the values and the levels q in one shape."""
-    levels = _levels(q)
+def _broadcast(values: Array, name: str, q: ArrayLike) -> tuple[Array, Array]:
+    """Return the values, of this name, and the levels q in one shape."""
+    what = "probabilities in (0, 1)"
+    levels = check.array(q, "q", dtype=np.float64, noun=what)
+    if not np.all((levels > 0.0) & (levels < 1.0)):
+        raise check.refusal(ValueError, "q", what, q)
     try:
         values, levels = np.broadcast_arrays(values, levels)
     except ValueError as error:
@@ -46,7 +49,7 @@ def event_time_quantile(k: ArrayLike, q: ArrayLike) -> Array:
     """
     from scipy.special import gammaincinv
 
-    counts, levels = _pair(check_counts(k), "k", q)
+    counts, levels = _broadcast(check_counts(k), "k", q)
     return np.where(counts > 0, gammaincinv(np.maximum(counts, 1), levels), 0.0)[()]
 
 
@@ -63,7 +66,7 @@ def event_count_quantile(t: ArrayLike, q: ArrayLike) -> Array:
     from scipy.special import ndtri
     from scipy.stats import poisson
 
-    times, levels = _pair(check.times(t, "t"), "t", q)
+    times, levels = _broadcast(check.times(t, "t"), "t", q)
     z = ndtri(levels)
     far = np.maximum(times + np.sqrt(times) * z + (z * z - 4.0) / 6.0, 0.0)
     near = poisson.ppf(levels, np.minimum(times, LATEST_OF_SCIPY))
@@ -162,11 +165,3 @@ def events_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: floa
     while quantile(high) < t:
         high *= 2
     return bisect_left(range(high), t, key=quantile)
-
-
-def _levels(q: ArrayLike) -> Array:
-    what = "probabilities in (0, 1)"
-    levels = check.array(q, "q", dtype=np.float64, noun=what)
-    if not np.all((levels > 0.0) & (levels < 1.0)):
-        raise check.refusal(ValueError, "q", what, q)
-    return levels

@@ -36,7 +36,7 @@ Response = Callable[[float], Array]
 TOL = 1e-5
 LEAST_TOL = 1e-10  # rounding lets nothing less be certified
 MOST_ROUNDS = 20
-MOST_NODES = 3000  # nodes
+MOST_NODES = 3000
 
 
 def gossip_rate(

@@ -27,7 +27,14 @@ from continuized.process.noise import Oracle
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_line, shown
 from continuized.theory.bounds.paper import log_A, log_B
-from continuized.theory.checks import check_continuized, check_fits, check_path, minimiser, minimum
+from continuized.theory.checks import (
+    check_continuized,
+    check_fits,
+    check_path,
+    is_marked,
+    minimiser,
+    minimum,
+)
 from continuized.theory.composite import CompositeProblem, as_composite_problem
 from continuized.theory.moments.pair import parameter_rows
 
@@ -100,9 +107,9 @@ class Lyapunov:
             self.problem, self.psi_hat = F, surrogates[0]
         # A path of its own, in which psi^ and zeta^ are further entries of x and z.
         self._result = Result(path=path, method=r.method)
-        self.log_phi = self._log_phi(self.t, path.x, path.z)
+        self.log_phi = self._evaluate(self.t, path.x, path.z)
 
-    def _log_phi(self, t: Array, x: Array, z: Array) -> Array:
+    def _evaluate(self, t: Array, x: Array, z: Array) -> Array:
         n = math.prod(self._shape)
         psi = x[:, n] if x.shape[1] > n else None
         x, z = (v[:, :n].reshape(len(v), *self._shape) for v in (x, z))
@@ -121,7 +128,7 @@ class Lyapunov:
         """Return log phi_t, as `at` (t, side)."""
         times = check.times(t, "t")
         x, z = self._result.at(times.ravel(), side)
-        return self._log_phi(times.ravel(), x, z).reshape(times.shape)[()]
+        return self._evaluate(times.ravel(), x, z).reshape(times.shape)[()]
 
     def _facts(self) -> dict[str, Any]:
         return {"rows": len(self.t), "method": self.method, "problem": self.problem}
@@ -186,12 +193,12 @@ def drift(
     sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
     if noise is not None:
         check.instance(noise, "noise", Oracle, "a cz.noise.Oracle such as cz.noise.Minibatch(p)")
-        if prox is not None or mirror is not None or sigma2 > 0.0 or hasattr(method, "prepare"):
+        if prox is not None or mirror is not None or sigma2 > 0.0 or is_marked(method):
             raise ValueError(
                 "noise= of drift goes without sigma2=, prox= and mirror=, for Continuized"
             )
     is_composite = prox is not None or mirror is not None
-    if hasattr(method, "prepare"):
+    if is_marked(method):
         if is_composite or sigma2 > 0.0:
             raise ValueError(
                 f"prox=, mirror= and sigma2= of drift are for Continuized, got "
@@ -199,11 +206,7 @@ def drift(
             )
         return _marked_drift(method, p, t, x, z, x_star)
     method = check_continuized(method, "drift")
-    if is_composite:
-        method = method.for_composite()
-    t, x, z, single = _states(method, p, t, x, z)
-    if is_composite:
-        p = as_composite_problem(p, x[0], prox, mirror, x_star)
+    method, p, (t, x, z, single) = _prepare(method, p, (t, x, z), prox, mirror, x_star)
     _check_eta(method, t)
     rate, rate_prime, _, gamma_prime = parameter_rows(method, t).T
     gamma = parameters.gamma(method.L)
@@ -312,16 +315,11 @@ def supermartingale_gap(
     True
     """
     method = check_continuized(method, "supermartingale_gap")
-    is_composite = prox is not None or mirror is not None
-    if is_composite:
-        method = method.for_composite()
-    t, x, z, single = _states(method, p, t, x, z)
-    if is_composite:
-        p = as_composite_problem(p, x[0], prox, mirror, x_star)
+    method, p, (t, x, z, single) = _prepare(method, p, (t, x, z), prox, mirror, x_star)
     found = np.empty((3, len(t)))
-    for moment in np.unique(t).tolist():
-        rows = t == moment
-        found[:, rows] = _gap_at(method, p, moment, x[rows], z[rows])
+    for time in np.unique(t).tolist():
+        rows = t == time
+        found[:, rows] = _gap_at(method, p, time, x[rows], z[rows])
     return Gap(*(found[:, 0] if single else found))
 
 
@@ -409,13 +407,19 @@ def _log_phi(
     return np.logaddexp(log_A(method, t) + in_x, log_B(method, t) + in_z)  # type: ignore[no-any-return]
 
 
-def _states(
-    method: Continuized, p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike
-) -> tuple[Array, Array, Array, bool]:
-    """Return many states as rows, or one state as one row, at times when phi does not overflow."""
-    times, x, z, single = state_rows(p, t, x, z)
-    _check_times(method, times)
-    return times, x, z, single
+def _prepare(
+    method: Continuized, p: Problem, states: tuple[ArrayLike, ArrayLike, ArrayLike], prox: Any,
+    mirror: Any, x_star: ArrayLike | None,
+) -> tuple[Continuized, Problem, tuple[Array, Array, Array, bool]]:  # fmt: skip
+    """Return the method and the function as they are, or as f + psi has them, and the states."""
+    is_composite = prox is not None or mirror is not None
+    if is_composite:
+        method = method.for_composite()
+    t, x, z, single = state_rows(p, *states)
+    _check_times(method, t)
+    if is_composite:
+        p = as_composite_problem(p, x[0], prox, mirror, x_star)
+    return method, p, (t, x, z, single)
 
 
 def _check_times(method: Continuized, times: Array) -> None:

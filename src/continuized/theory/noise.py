@@ -18,6 +18,7 @@ from continuized.process.methods import Continuized, CustomContinuized, Method
 from continuized.support import validation as check
 from continuized.support.display import show_lines
 from continuized.theory.checks import excess, known_L, squared_distance, start_of
+from continuized.theory.moments.pair import jump_noise
 from continuized.theory.quadratic_rate import moment_matrices, settled_parameters
 
 LATEST_HORIZON = 1e100  # horizons beyond overflow, or leave nothing of a rate
@@ -96,11 +97,10 @@ def noise_floor(method: Method, p: Quadratic, sigma2: float) -> float:
     if not p.dim or float(p.eigenvalues.min()) <= 0.0:
         raise ValueError("p must have eigenvalues > 0: along others the noise adds up for ever")
     four = settled_parameters(method)
-    gamma, gamma_prime = four[2:]
     M = moment_matrices(four, p.eigenvalues)
     if float(np.linalg.eigvals(M).real.max()) >= 0.0:
         raise ValueError("the second moments of this method grow on p: there is no floor")
-    added = sigma2 / p.dim * np.array([gamma**2, gamma * gamma_prime, gamma_prime**2])
+    added = sigma2 / p.dim * jump_noise(*four[2:])
     moments = np.linalg.solve(M, np.broadcast_to(-added, (p.dim, 3))[..., None])[..., 0]
     return float(0.5 * p.eigenvalues @ moments[:, 0])
 

@@ -1,12 +1,21 @@
 """Proofs of exponential rates, as numbers: the form that is left to look at, and three theorems.
 
-For constant eta, eta', gamma, gamma' such a proof has a function
+For constant eta, eta', gamma, gamma', take
 
-    V = f(x) - f* + P_xx |x - x*|^2 + 2 P_xz <x - x*, z - x*> + P_zz |z - x*|^2
+    V = f(x) - f* + P_xx |x - x*|^2 + 2 P_xz <x - x*, z - x*> + P_zz |z - x*|^2.
 
-and shows that (generator of V) + rate V <= 0, from multipliers >= 0 of the inequalities between
-the points x*, x and x+ = x - gamma grad f(x) (see `certificates`).  What is left is a quadratic
-form that must not be positive: `dissipation`.
+If the generator of the process satisfies (generator of V) + rate V <= 0 for every L-smooth,
+mu-strongly convex f, then e^{rate t} V_t is a supermartingale.  Of such an f only the inequalities
+
+    iota_ij = f_i - f_j - <g_j, x_i - x_j> - (|g_i - g_j|^2 / L + mu |x_i - x_j|^2
+              - 2 (mu/L) <g_i - g_j, x_i - x_j>) / (2 (1 - mu/L)) >= 0
+
+between the points x*, x and x+ = x - gamma grad f(x) are used: with multipliers >= 0,
+
+    (generator of V) + rate V + sum of multiplier_ij iota_ij
+
+must have no term in f(x) and f(x+) (`find_leftovers`), and be a negative semidefinite form in
+x - x*, z - x*, grad f(x) and grad f(x+) (`dissipation`).
 """
 
 from __future__ import annotations
@@ -62,7 +71,7 @@ class Proof(NamedTuple):
     def multipliers(self) -> tuple[Any, ...]:
         """The six multipliers, in the order of PAIRS."""
         none = 0 * self.from_star  # a Fraction among Fractions
-        return complete(self.rate, (self.from_star, none, none, none))
+        return complete_multipliers(self.rate, (self.from_star, none, none, none))
 
     @property
     def form(self) -> Form:
@@ -81,11 +90,6 @@ def decay_numbers_A(q: Any) -> tuple[Any, Any]:
     return 4 * q / 3, 8 / (9 + 3 * q)
 
 
-def decay_numbers_B(p: Any) -> tuple[Any, Any]:
-    """Return the rate and nu of Theorem B, p = sqrt(2 mu/L)."""
-    return p, 3 / (3 + 2 * p)
-
-
 def theorem_A(q: Any) -> Proof:
     """The paper's parameters, rate 4q/3: V has nu mu (|w - x*|^2 - |x - x*|^2 / 2) beside f - f*,
     with w = x/4 + 3z/4."""
@@ -98,11 +102,10 @@ def theorem_A(q: Any) -> Proof:
 
 def theorem_B(p: Any) -> Proof:
     """The parameters of `SharpContinuized`, rate p = sqrt(2 mu/L): V as in A, with w = z."""
-    mu, one = p * p / 2, p / p
-    rate, nu = decay_numbers_B(p)
+    mu, one, nu = p * p / 2, p / p, 3 / (3 + 2 * p)
     parameters = ConstantParameters(p, p / 2, one, 1 / p + 2 * one / 3)
     P = -nu * mu / 2, 0 * one, nu * mu
-    return Proof(parameters, mu, rate, P, mu * (4 + p) / 4)
+    return Proof(parameters, mu, p, P, mu * (4 + p) / 4)
 
 
 def dissipation(
@@ -136,7 +139,7 @@ def dissipation(
     add(eta, g, towards)
     add(2 * (eta * P_xx - eta_prime * P_xz), x, towards)
     add(2 * (eta * P_xz - eta_prime * P_zz), z, towards)
-    # The jump, and rate V; the terms in f(x) and f(x+) are left to `unbalanced`.
+    # The jump, and rate V; the terms in f(x) and f(x+) are left to `find_leftovers`.
     add_quadratic(1, x_plus, z_plus)
     add_quadratic(rate - 1, x, z)
     zero = [0] * 4
@@ -157,16 +160,17 @@ def _combine(u: Sequence[Any], v: Sequence[Any], weight: Any) -> list[Any]:
     return [a + weight * b for a, b in zip(u, v, strict=True)]
 
 
-def unbalanced(rate: Any, multipliers: Sequence[Any]) -> tuple[Any, Any]:
-    """The coefficients of f(x) - f* and f(x+) - f* that are left over; both must be 0."""
+def find_leftovers(rate: Any, multipliers: Sequence[Any]) -> tuple[Any, Any]:
+    """Return the coefficients of f(x) - f* and f(x+) - f* that are left; both must be 0."""
     star_x, star_plus, x_plus, x_star, plus_star, plus_x = multipliers
     in_x = rate - 1 - star_x + x_plus + x_star - plus_x
     in_x_plus = 1 - star_plus - x_plus + plus_star + plus_x
     return in_x, in_x_plus
 
 
-def complete(rate: Any, free: Sequence[Any]) -> tuple[Any, ...]:
-    """All six multipliers, from those of (*, x+), (x, *), (x+, *), (x+, x): see `unbalanced`."""
+def complete_multipliers(rate: Any, free: Sequence[Any]) -> tuple[Any, ...]:
+    """Return all six multipliers, from those of (*, x+), (x, *), (x+, *), (x+, x): the other two
+    are such that `find_leftovers` finds none."""
     star_plus, x_star, plus_star, plus_x = free
     x_plus = 1 - star_plus + plus_star + plus_x
     star_x = rate - 1 + x_plus + x_star - plus_x

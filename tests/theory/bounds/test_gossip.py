@@ -93,7 +93,7 @@ def test_the_rate_is_the_slowest_mode(spec, method):
 @pytest.mark.parametrize("wrong", [(1.0, 10.0), (8.0, 1.0), (0.1, 0.1), (1.0, 0.05)])
 def test_the_rate_of_wrong_constants_too_even_where_they_diverge(wrong):
     g = graph_of("grid:2x3")
-    method = accelerated(wrong[0] * g.mu_g, wrong[1] * g.R)
+    method = with_constants(wrong[0] * g.mu_g, wrong[1] * g.R)
     np.testing.assert_allclose(theory.gossip_rate(g, method), slowest(g, method), rtol=1e-8)
 
 
@@ -161,7 +161,7 @@ def test_the_mean_square_of_runs_is_the_moment(method):
     assert test.passed, test
     for gap, resistance in ((1.0, 1.2), (1.2, 1.0)):  # slightly wrong constants are seen
         wrong = (
-            accelerated(1.0 / gap * g.mu_g, resistance * g.R)
+            with_constants(1.0 / gap * g.mu_g, resistance * g.R)
             if method.accelerated
             else Short(False)
         )
@@ -177,7 +177,7 @@ class Short(Gossip):
         return Constants(0.0, 0.45, 0.45)
 
 
-def accelerated(mu_g, R):
+def with_constants(mu_g, R):
     """Accelerated gossip with other constants than the graph's."""
 
     class Other(Gossip):

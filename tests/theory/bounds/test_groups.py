@@ -26,7 +26,7 @@ from tests.helpers.marked_matrices import (
     assert_moments,
     bounded_form,
     bounded_moment,
-    compared,
+    compare_means,
     flow_generator,
     generator,
     jump_matrix,
@@ -179,7 +179,7 @@ STEPPERS = {
 def test_measured_means_equal_exact_moments(name):
     p, method, times = STEPPERS[name]
     x0 = np.zeros(p.dim)
-    test = compared(
+    test = compare_means(
         p, method.prepare(p, x0), moments(p, method, x0, times), times, ALPHA / len(STEPPERS)
     )
     assert test.usable, test
@@ -190,7 +190,7 @@ def test_a_forgotten_p_is_caught():
     p, method, times = STEPPERS["blocks, start 0"]
     x0 = np.zeros(p.dim)
     mutant = ForgottenP(blocks=3, start=0.0).prepare(p, x0)
-    test = compared(p, mutant, moments(p, method, x0, times), times, ALPHA / len(STEPPERS))
+    test = compare_means(p, mutant, moments(p, method, x0, times), times, ALPHA / len(STEPPERS))
     assert test.usable, test
     assert test.measured > 3.0 * test.allowed
 

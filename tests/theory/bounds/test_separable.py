@@ -344,14 +344,14 @@ def test_bounds_by_hand():
 
 
 @cache
-def labelled():
+def make_labelled():
     rng = np.random.default_rng(2)
     X = rng.standard_normal((12, 3)) * np.geomspace(0.3, 2.0, 12)[:, None]
     return cz.problems.LogisticRegression(X, np.sign(rng.standard_normal(12)), l2=0.05)
 
 
 def test_V_of_the_logistic_dual_never_rises():
-    p, n = labelled(), 12
+    p, n = make_labelled(), 12
     stepper = cz.DualCoordinate(heuristics=False).prepare(p, np.zeros(3))
     S, mu = stepper.process.L, stepper.process.mu
     q, step_z = math.sqrt(mu / S), 1.0 / math.sqrt(mu * S)
@@ -398,7 +398,7 @@ def test_V_of_the_logistic_dual_never_rises():
 
 @pytest.mark.parametrize("accelerated", [True, False])
 def test_the_dual_bound_of_logistic_regression_holds(accelerated):
-    p = labelled()
+    p = make_labelled()
     method = cz.DualCoordinate(heuristics=False, accelerated=accelerated)
     mean, most, error = mean_and_bound(
         p, method, np.ones(3), TIMES, 200, lambda s: p.f_star - s.dual_value()
@@ -415,7 +415,7 @@ def test_the_dual_bound_of_logistic_regression_holds(accelerated):
 
 def test_what_no_theorem_covers_is_refused():
     with pytest.raises(ValueError, match="heuristics=False"):
-        bound(cz.DualCoordinate(), labelled(), np.zeros(3), t=1.0)
+        bound(cz.DualCoordinate(), make_labelled(), np.zeros(3), t=1.0)
     active = cz.CoordinateDescent("active", prox=cz.prox.L1(0.1), accelerated=False)
     with pytest.raises(ValueError, match="active"):
         bound(active, regression(), np.zeros(D), t=1.0)
@@ -423,6 +423,6 @@ def test_what_no_theorem_covers_is_refused():
     with pytest.raises(TypeError, match="drop prox="):
         cz.theory.moments(regression(), prox, np.zeros(D), [1.0])
     method = cz.DualCoordinate(heuristics=False)
-    stepper = method.prepare(labelled(), np.zeros(3))
+    stepper = method.prepare(make_labelled(), np.zeros(3))
     assert isinstance(stepper.law.now, cz.marks.Categorical)
     assert not stepper.law_changes

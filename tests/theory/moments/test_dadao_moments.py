@@ -16,9 +16,7 @@ from tests.helpers.dadao_reference import XT, Constants, Linear, X, logistic, ri
 UNEVEN = Graph.of([(0, 1), (1, 2), (0, 2)], rates=[1.0, 2.0, 0.5])
 
 
-def written_out(
-    graph: Graph, parts: Objective, H: np.ndarray, t: float, wrong: float
-) -> list[float]:
+def write_out(graph: Graph, parts: Objective, H: np.ndarray, t: float, wrong: float) -> list[float]:
     """E mean (x_i - x*)^2 and E sum (x~_i - x*)^2, from the generator of E uu^T."""
     n, c = graph.nodes, Constants.of(graph, H.max(), H.min())
     system = Linear.of(graph, c, [np.eye(6)[X] * (h - c.nu) for h in H], wrong)
@@ -42,9 +40,9 @@ def test_the_moments_are_those_of_the_whole_system() -> None:
     assert found.fun[0] == pytest.approx(float(parts.x_star[0]) ** 2, rel=1e-12)
     assert found.fun[1] == found.fun[2]
     for k, t in ((1, 3.0), (3, 90.0)):
-        expected = written_out(UNEVEN, parts, H, t, 1.0)
+        expected = write_out(UNEVEN, parts, H, t, 1.0)
         np.testing.assert_allclose([found.fun[k], found.z2[k]], expected, rtol=1e-10)
-        mistaken = written_out(UNEVEN, parts, H, t, 0.99)
+        mistaken = write_out(UNEVEN, parts, H, t, 0.99)
         assert abs(found.fun[k] / mistaken[0] - 1.0) > 1e-6
     np.testing.assert_allclose(found.fun, found.xx.mean(axis=1), rtol=1e-14)
     np.testing.assert_allclose(found.z2, found.zz.sum(axis=1), rtol=1e-14)

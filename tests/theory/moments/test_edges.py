@@ -25,13 +25,17 @@ def ridge() -> list[LeastSquares]:
     return [LeastSquares(X, X @ [1.0, -2.0] + rng.standard_normal(4), l2=0.1) for X in rows]
 
 
-def written_out(accelerated: bool, wrong: float) -> np.ndarray:
+def hessians_and_slopes() -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
+    """H_i and h_i of f_i(w) = <w, H_i w>/2 - <h_i, w> + const, and x*."""
+    H = [p.X.T @ p.X / 4.0 + 0.1 * np.eye(2) for p in ridge()]
+    h = [p.X.T @ p.y / 4.0 for p in ridge()]
+    return H, h, np.linalg.solve(sum(H), sum(h))
+
+
+def write_out(accelerated: bool, wrong: float) -> np.ndarray:
     """E mean_i |w_i - x*|^2, from the generator of E uu^T, u all y - y* and then all z - y*."""
-    parts = ridge()
-    H = [p.X.T @ p.X / 4.0 + 0.1 * np.eye(2) for p in parts]
-    h = [p.X.T @ p.y / 4.0 for p in parts]
-    x_star = np.linalg.solve(sum(H), sum(h))
-    ends = np.concatenate([np.linalg.eigvalsh(matrix) for matrix in H])
+    H, h, x_star = hessians_and_slopes()
+    ends = np.linalg.eigvalsh(H)
     L, mu, mu_g, R = ends.max(), ends.min(), GRAPH.mu_g, GRAPH.R
     theta = np.sqrt(mu_g * mu / (2.0 * R * L)) if accelerated else 0.0
     gamma = mu / 2.0
@@ -54,12 +58,32 @@ def written_out(accelerated: bool, wrong: float) -> np.ndarray:
 @pytest.mark.parametrize("accelerated", [True, False])
 def test_the_moments_are_those_of_the_whole_system(accelerated: bool) -> None:
     found = theory.moments((GRAPH, Objective.of(ridge())), Dual(accelerated), 0.0, TIMES)
-    np.testing.assert_allclose(found.fun, written_out(accelerated, 1.0), rtol=1e-8)
+    np.testing.assert_allclose(found.fun, write_out(accelerated, 1.0), rtol=1e-8)
     if accelerated:  # a wrong gamma' shows
-        gap = found.fun / written_out(accelerated, 0.99) - 1.0
+        gap = found.fun / write_out(accelerated, 0.99) - 1.0
         assert np.abs(gap[1:]).min() > 1e-5
     assert found.xx.shape == (3, 3)
     np.testing.assert_allclose(found.z2, found.zz.sum(axis=1), rtol=1e-14)
+
+
+@pytest.mark.parametrize("accelerated", [True, False])
+def test_the_bound_is_the_formula(accelerated: bool) -> None:
+    """2/(mu n) (D(0) - D* + |y*|^2 / (2L)) e^{-rt}; plain, without the second term."""
+    H, h, x_star = hessians_and_slopes()
+    ends, mu_g, R = np.linalg.eigvalsh(H), GRAPH.mu_g, GRAPH.R
+    L, mu = ends.max(), ends.min()
+
+    def dual(y: list[np.ndarray]) -> float:
+        pairs = zip(H, [y_i + h_i for y_i, h_i in zip(y, h, strict=True)], strict=True)
+        return sum(0.5 * float(v @ np.linalg.solve(H_i, v)) for H_i, v in pairs)
+
+    y_star = [H_i @ x_star - h_i for H_i, h_i in zip(H, h, strict=True)]
+    first, rate = dual([0.0 * y for y in y_star]) - dual(y_star), 0.5 * mu_g * mu / L
+    if accelerated:
+        first += float(np.sum(np.square(y_star))) / (2.0 * L)
+        rate = np.sqrt(mu_g * mu / (2.0 * R * L))
+    found = theory.bound(Dual(accelerated), (GRAPH, Objective.of(ridge())), 0.0, t=TIMES)
+    np.testing.assert_allclose(found, 2.0 / (3.0 * mu) * first * np.exp(-rate * TIMES), rtol=1e-9)
 
 
 def test_the_moments_decay_for_ever_at_one_rate() -> None:

@@ -9,7 +9,7 @@ import pytest
 import continuized as cz
 from continuized.app.verify import marked as marked_checks
 from continuized.theory import moments
-from tests.helpers.marked_matrices import PLAIN, compared
+from tests.helpers.marked_matrices import PLAIN, compare_means
 from tests.mutants.process import ForgottenP
 
 ALPHA = 1e-6
@@ -36,7 +36,7 @@ def test_measured_means_equal_exact_moments(name):
     p, method, times = STEPPERS[name]
     x0 = np.zeros(p.dim)
     exact = moments(p, method, x0, times)
-    test = compared(p, method.prepare(p, x0), exact, times, ALPHA / len(STEPPERS))
+    test = compare_means(p, method.prepare(p, x0), exact, times, ALPHA / len(STEPPERS))
     assert test.usable, test
     assert test.passed, test
 
@@ -44,7 +44,9 @@ def test_measured_means_equal_exact_moments(name):
 def test_a_forgotten_p_is_caught():
     p, x0, times = MANY, np.zeros(MANY.dim), [10.0, 25.0]
     exact = moments(p, cz.CoordinateDescent(start=0.0), x0, times)
-    test = compared(p, ForgottenP(start=0.0).prepare(p, x0), exact, times, ALPHA / len(STEPPERS))
+    test = compare_means(
+        p, ForgottenP(start=0.0).prepare(p, x0), exact, times, ALPHA / len(STEPPERS)
+    )
     assert test.usable, test
     assert test.measured > 3.0 * test.allowed
 
@@ -58,6 +60,6 @@ def test_a_row_step_of_z_that_is_wrong_is_caught(monkeypatch):
     monkeypatch.setattr(
         type(stepper), "take", lambda self, marks, coefs: take(self, marks, coefs * longer)
     )
-    test = compared(p, stepper, exact, times, ALPHA / len(STEPPERS))
+    test = compare_means(p, stepper, exact, times, ALPHA / len(STEPPERS))
     assert test.usable, test
     assert test.measured > 1.5 * test.allowed

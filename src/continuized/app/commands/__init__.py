@@ -19,8 +19,6 @@ import click
 from continuized.app.report import Table
 from continuized.support import validation as check
 
-TOO_SHORT = "too short to measure"  # of a rate that is NaN, in a table; null in JSON
-
 
 class BadInput(click.ClickException):
     """What the user gave cannot be used.  One sentence, exit code 2."""

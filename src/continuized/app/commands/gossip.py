@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from continuized.app.commands import TOO_SHORT, options, refuse, show, to_csv, to_json
+from continuized.app.commands import options, refuse, show, to_csv, to_json
 from continuized.app.report import Table
 from continuized.support import files
 
@@ -279,7 +279,7 @@ def _lines(setting: Setting, runs: Sequence[MethodRun]) -> list[tuple[str, Any]]
     lines = [
         ("exchanges between neighbours", lambda run: f"{run.outcome.messages:,}"),
         ("squared error, relative to the start", lambda run: f"{run.outcome.error:.1e}"),
-        ("rate, measured", lambda run: _rate(run.outcome.rate_measured, TOO_SHORT)),
+        ("rate, measured", lambda run: _rate(run.outcome.rate_measured, "too short to measure")),
         (f"rate, exact{ideal}", lambda run: _rate(run.rate_exact)),
         (f"rate, at least, by the theorem{ideal}", lambda run: f"{run.rate_bound:.3e}"),
         ("exchanges a second", lambda run: f"{run.outcome.events_per_s:,.0f}"),

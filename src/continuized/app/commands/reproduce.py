@@ -87,14 +87,14 @@ def _tell_how(figures: tuple[Figure, ...], seed: int) -> tuple[report.Part, ...]
     return *functions, numbers, report.versions()
 
 
-def _shown_steps(panel: Panel) -> tuple[int, ...]:
+def _choose_steps(panel: Panel) -> tuple[int, ...]:
     last = int(panel.curves[0].k[-1])
     return tuple(sorted({k for k in KS if k < last} | {last}))
 
 
 def _table(figure: Figure, panel: Panel) -> report.Table:
     """f(x_k) - f* of each method beside its bound, a row for each k."""
-    steps = _shown_steps(panel)
+    steps = _choose_steps(panel)
     columns = {"k": [str(k) for k in steps]}
     for curve in panel.curves:  # whose k-th row is that of step k
         if curve.method == "continuized":
@@ -116,7 +116,7 @@ def _json(figures: tuple[Figure, ...], seed: int, written: list[Path]) -> str:
         row
         for figure in figures
         for panel in figure.panels
-        for row in reproduce.rows(figure, panel, _shown_steps(panel))
+        for row in reproduce.rows(figure, panel, _choose_steps(panel))
     ]
     names = [str(path) for path in written]
     return to_json({"version": __version__, "seed": seed, "rows": rows, "files": names}, indent=2)

@@ -60,7 +60,7 @@ class Fit(NamedTuple):
     scaling: Scaling | None
     means: Any
     l1: float
-    alpha: str
+    penalty: str  # a sentence for people
     rows_read: int
     delta: float | None
 
@@ -356,7 +356,7 @@ def _make_model(fit: Fit, r: Result, asked: FitOptions) -> Any:
     scaling = (None, None) if fit.scaling is None else fit.scaling
     return Model(
         w, fit.target.loss, fit.target.classes, data.names, data.label, problem.intercept,
-        fit.alpha, asked.missing, asked.zero_based, fit.means, *scaling,
+        fit.penalty, asked.missing, asked.zero_based, fit.means, *scaling,
     )  # fmt: skip
 
 
@@ -427,7 +427,7 @@ def _print_summary(
     if fit.delta is not None:
         spread = "" if asked.delta is not None else " (1.35 times the spread of the labels)"
         rows["delta"] = f"{fit.delta:.6g}{spread}"
-    rows["penalty"] = fit.alpha
+    rows["penalty"] = fit.penalty
     on = "yes, not penalised" if report["intercept"] else "no"
     by_default = "" if asked.intercept is not None else f" (the default for {_kind(data)})"
     rows["intercept"] = on + by_default

@@ -67,7 +67,7 @@ function constants() {
 }
 
 /** Whether the theorem covers these constants on this function. */
-function covered(c) {
+function isCovered(c) {
   const [L, mu, tau] = FUNCTIONS[state.f].constants(state.kappa);
   const slack = 1e-12;
   return tau > 0 && c.L >= L * (1 - slack) && c.mu <= mu * (1 + slack) && c.tau <= tau;
@@ -137,7 +137,7 @@ function showControls() {
   const f = FUNCTIONS[state.f];
   const c = constants();
   $("warning").textContent =
-    f.warning || (covered(c) ? "" : "These constants are not those of a theorem for this function.");
+    f.warning || (isCovered(c) ? "" : "These constants are not those of a theorem for this function.");
   for (const [letter, method] of Object.entries(METHODS)) {
     $(`use-${method.name}`).checked = state.methods.includes(letter);
     $(`use-${method.name}`).disabled = method.name === "sharp" && c.mu === 0;

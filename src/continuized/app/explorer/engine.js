@@ -154,7 +154,7 @@ const lyapunov = {
 
 const ROUNDING = 1e-12;
 const hasTheoremA = (c) =>
-  c.mu > 0 && c.start === Infinity && c.tau === 1 && THEOREMS.A * c.mu * (1 - ROUNDING) <= c.L;
+  c.mu > 0 && c.start === Infinity && c.tau === 1 && LEAST_A * c.mu * (1 - ROUNDING) <= c.L;
 
 /** E (x - x*)^2 along one eigenvector of a quadratic, exact but for the steps of Runge and Kutta,
  * relatively about 1e-7; noise: the variance of one entry of a gradient. */

@@ -18,13 +18,13 @@ function fill() {
     box.addEventListener("change", () => {
       const letters = Object.keys(METHODS).filter((l) => $(`use-${METHODS[l].name}`).checked);
       state.methods = letters.join("");
-      changed();
+      refresh();
     });
   }
 }
 
 /** Show everything anew after the state has changed. */
-function changed({ network = false } = {}) {
+function refresh({ network = false } = {}) {
   showControls();
   keepAddress();
   if (network) makeNetwork();
@@ -48,7 +48,7 @@ function openTab(name) {
   playPlane(false);
   playNetwork(false);
   state.tab = name;
-  changed();
+  refresh();
 }
 
 function listen() {
@@ -68,36 +68,36 @@ function listen() {
   for (const [name, slider] of Object.entries(SLIDERS)) {
     $(name).addEventListener("input", () => {
       state[name] = slider.read(Number($(name).value));
-      changed({ network: ofNetwork.has(name) });
+      refresh({ network: ofNetwork.has(name) });
     });
   }
   $("f").addEventListener("change", () => {
     Object.assign(state, { f: $("f").value, x: null, y: null, L: null, mu: null, tau: null, start: null, t: 0 });
     plane.t = 0;
-    changed();
+    refresh();
   });
   for (const name of ["x", "y"]) {
     $(name).addEventListener("change", () => {
       const value = $(name).valueAsNumber;
       if (Number.isFinite(value)) state[name] = Math.max(-1e6, Math.min(1e6, value));
-      changed();
+      refresh();
     });
   }
   $("own").addEventListener("click", () => {
     Object.assign(state, { L: null, mu: null, tau: null, start: null });
-    changed();
+    refresh();
   });
   $("many_method").addEventListener("change", () => {
     state.many_method = $("many_method").value;
-    changed();
+    refresh();
   });
   $("graph").addEventListener("change", () => {
     Object.assign(state, { graph: $("graph").value, dead: "" });
-    changed({ network: true });
+    refresh({ network: true });
   });
   $("clear_graph").addEventListener("click", () => {
     Object.assign(state, { own_nodes: "", own_edges: "", dead: "" });
-    changed({ network: true });
+    refresh({ network: true });
   });
   $("kill").addEventListener("click", () => {
     const i = $("victim").valueAsNumber;
@@ -107,7 +107,7 @@ function listen() {
   const restart = () => {
     plane.t = state.t = 0;
     playPlane(false);
-    changed({ network: true });
+    refresh({ network: true });
   };
   $("new_clock").addEventListener("click", () => {
     state.seed = (state.seed + 1) % 2 ** 31;
@@ -147,7 +147,7 @@ function listen() {
     Object.assign(state, DEFAULTS);
     readAddress();
     plane.t = state.t;
-    changed({ network: true });
+    refresh({ network: true });
   });
 }
 
@@ -184,7 +184,7 @@ fill();
 readAddress();
 plane.t = state.t;
 listen();
-changed({ network: state.tab === "network" });
+refresh({ network: state.tab === "network" });
 window.explorer = {
   FORMULAS, state, plane, net, many, lyapunov, constants, drawPlane, pythonCode, planeTable,
   exactSecondMoment, graphConstants,

@@ -75,7 +75,7 @@ function drawMany() {
   draw("median", at(0.5), { colour, width: 2 });
   draw("mean of the runs", means, { colour, width: 1.6, dash: [5, 3] });
   if (exact) draw("exact mean", exact, { colour: css("--ink"), width: 1.6, dash: [1, 3] });
-  if (covered(c) && method === "continuized") {
+  if (isCovered(c) && method === "continuized") {
     const start = startPoint();
     const first = currentFunction().value(...start) - minimum();
     const far = distance2(start, FUNCTIONS[state.f].minimiser);

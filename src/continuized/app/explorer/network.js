@@ -27,13 +27,13 @@ const GRAPHS = {
     const edges = ring(n);
     for (let i = 0; i < Math.floor(n / 4); i++) {
       const [a, b] = [random.below(n), random.below(n)];
-      const isNew = !edges.some(([p, q]) => (p === a && q === b) || (p === b && q === a));
-      if (a !== b && isNew) edges.push([a, b]);
+      if (a !== b && !hasEdge(edges, a, b)) edges.push([a, b]);
     }
     return [circle(n), edges];
   },
 };
 
+const hasEdge = (edges, a, b) => edges.some(([p, q]) => (p === a && q === b) || (p === b && q === a));
 const circle = (n) =>
   Array.from({ length: n }, (_, i) => {
     const angle = (2 * Math.PI * i) / n - Math.PI / 2;
@@ -129,10 +129,10 @@ class Gossip {
     this.next = this.clock.exponential();
     this.mail = []; // {at, act}, few at a time
     this.flashes = [];
-    this.history = [[0, this.error()]];
     // Plain gossip is the same process without mixing, and with equal steps.
     this.theta = accelerated ? graph.theta : 0;
     this.steps = accelerated ? [0.5, graph.gammaPrime] : [0.5, 0.5];
+    this.history = [[0, this.error()]];
   }
   /** Bring a node to the present. */
   mix(i) {
@@ -150,7 +150,7 @@ class Gossip {
   /** The mean square distance from the mean, over the living. */
   error() {
     const nodes = this.living();
-    const now = nodes.map((i) => mix_over(this.x[i], this.z[i], this.t - this.touched[i], this.theta ?? 0)[0]);
+    const now = nodes.map((i) => mix_over(this.x[i], this.z[i], this.t - this.touched[i], this.theta)[0]);
     const mean = now.reduce((sum, v) => sum + v, 0) / nodes.length;
     return now.reduce((sum, v) => sum + (v - mean) ** 2, 0) / nodes.length;
   }
@@ -383,7 +383,7 @@ function clickGraph(event) {
     net.chosen = net.chosen === hit ? -1 : hit;
     return drawNetwork();
   } else {
-    const isNew = !edges.some(([p, q]) => (p === hit && q === net.chosen) || (q === hit && p === net.chosen));
+    const isNew = !hasEdge(edges, net.chosen, hit);
     if (isNew) state.own_edges = [...edges, [net.chosen, hit]].map((p) => p.join(",")).join(";");
     net.chosen = -1;
   }

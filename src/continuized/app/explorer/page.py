@@ -18,9 +18,9 @@ from continuized.app.explorer.translate import Formula, translate
 from continuized.network.gossip import Gossip, mix_over
 from continuized.process import coefficients, flow, methods, parameters
 from continuized.theory.bounds.paper import log_mean_A
-from continuized.theory.bounds.sharp import CONSTANT, LEAST_A, LEAST_B, log_harmonic_mean
+from continuized.theory.bounds.sharp import LEAST_A, log_harmonic_mean
 from continuized.theory.moments.pair import flow_slope, jump_slope
-from continuized.theory.proofs import decay_numbers_A, decay_numbers_B
+from continuized.theory.proofs import decay_numbers_A
 
 SCRIPTS = ("engine", "canvas", "controls", "plane", "many", "network", "main")
 RULES = [
@@ -45,7 +45,6 @@ FORMULAS: list[Formula] = [
     jump_slope,
     log_mean_A,
     decay_numbers_A,
-    decay_numbers_B,
     log_harmonic_mean,
 ]
 # The curvatures along the axes, where f is a quadratic: its exact moments can then be shown.
@@ -90,7 +89,7 @@ def _formulas() -> str:
             f"const CURVATURES = {{ {bends} }};",
             f"const SOURCES = {_quote(sources)};",
             f"const DAMPING = {Gossip().damping!r};",
-            f"const THEOREMS = {_quote({'A': LEAST_A, 'B': LEAST_B, 'constant': CONSTANT})};",
+            f"const LEAST_A = {LEAST_A!r};",
         ]
     )
 

@@ -204,7 +204,7 @@ function drawCurve() {
   const names = [];
   axes.clip();
   const shown = plane.paths.find((m) => m.path.method === "continuized");
-  if (shown && covered(c)) {
+  if (shown && isCovered(c)) {
     const { grid, mean, whole } = boundsUntil(c, right, start, first);
     const draw = (name, values, look) => {
       line(pen, grid.map((t, i) => [axes.x(t), axes.y(values[i])]), look.colour, look);
@@ -291,7 +291,7 @@ function listenToMap() {
     const { point } = frame(canvas.clientWidth, canvas.clientHeight);
     const [x, y] = point(...where(event));
     [state.x, state.y] = [Number(x.toFixed(3)), Number(y.toFixed(3))];
-    changed();
+    refresh();
   };
   canvas.addEventListener("pointerdown", (event) => {
     const { place } = frame(canvas.clientWidth, canvas.clientHeight);

@@ -54,11 +54,11 @@ def translate(formulas: Iterable[Formula]) -> str:
             raise NotImplementedError(f"{formula!r} is no plain function")
         if found.setdefault(formula.__name__, formula) is not formula:
             raise ValueError(f"two formulas are called {formula.__name__}")
-        waiting += [f for f in _called(formula) if found.get(f.__name__) is not f]
+        waiting += [f for f in _list_calls(formula) if found.get(f.__name__) is not f]
     return "\n".join(_Translation(found[name]).function() for name in sorted(found))
 
 
-def _called(formula: FunctionType) -> list[FunctionType]:
+def _list_calls(formula: FunctionType) -> list[FunctionType]:
     """Return the formulas of this package that one calls."""
     named = (formula.__globals__.get(name) for name in formula.__code__.co_names)
     return [f for f in named if isinstance(f, FunctionType) and f.__module__.startswith(PACKAGE)]
@@ -72,7 +72,7 @@ class _Translation:
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(formula))).body
         assert isinstance(definition, ast.FunctionDef)
         self.formula, self.definition = formula, definition
-        self.calls = {f.__name__ for f in _called(formula)}
+        self.calls = {f.__name__ for f in _list_calls(formula)}
         self.arguments = [argument.arg for argument in definition.args.args]
         if reserved := RESERVED & {self.formula.__name__, *self.arguments}:
             raise NotImplementedError(f"{reserved.pop()!r} is a word of JavaScript")

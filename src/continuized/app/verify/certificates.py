@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from continuized import theory
-from continuized.app.verify.claims import ROUNDING, Effort, Found, Subject, at_most
+from continuized.app.verify.claims import LARGEST_RATIO, Effort, Found, Subject, at_most
 from continuized.problems import Quadratic
 from continuized.process.methods import Continuized
 from continuized.support.statistics import Measurement
-from continuized.theory.proofs import PAIRS, Proof, theorem_3, theorem_A, theorem_B, unbalanced
+from continuized.theory.proofs import PAIRS, Proof, find_leftovers, theorem_3, theorem_A, theorem_B
 
 L = Fraction(1)
 TOO_FAST = Fraction(106, 100)  # times the rate: no longer a proof, of the two sharper theorems
@@ -88,7 +88,7 @@ def forms(subject: Subject, effort: Effort) -> Found:
             bracket = (g_i - g_j) ** 2 / L + mu * (x_i - x_j) ** 2
             bracket -= 2 * (mu / L) * (g_i - g_j) * (x_i - x_j)
             total += weight * (f_i - f_j - g_j * (x_i - x_j) - bracket / (2 * (1 - mu / L)))
-        in_f, in_f_plus = unbalanced(rate, list(found.multipliers.values()))
+        in_f, in_f_plus = find_leftovers(rate, list(found.multipliers.values()))
         u = (x, z, g, g_plus)
         form = sum(u[i] * found.form[i][j] * u[j] for i in range(4) for j in range(4))
         yield Measurement(abs(float(form + in_f * f + in_f_plus * f_plus - total)), 0.0)
@@ -104,4 +104,4 @@ def bounds(subject: Subject, effort: Effort) -> Found:
         mu = float(proof.mu)
         p = Quadratic(np.geomspace(mu, 1.0, 7), np.linspace(-1.0, 2.0, 7))
         exact = theory.moments(p, Continuized(1.0, mu), np.zeros(7), times).fun
-        yield at_most(ROUNDING, exact / found.bound(p, np.zeros(7), times))
+        yield at_most(LARGEST_RATIO, exact / found.bound(p, np.zeros(7), times))

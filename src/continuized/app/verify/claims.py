@@ -39,7 +39,7 @@ from continuized.theory import (
 from continuized.theory.ito import integrate_gaps
 
 Found = Iterable[Measurement]
-ROUNDING = 1.0 + 1e-9  # what a ratio to a bound may exceed 1 by
+LARGEST_RATIO = 1.0 + 1e-9  # to a bound: 1, and what rounding adds
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from continuized import theory
-from continuized.app.verify.claims import ROUNDING, Effort, Found, Subject, at_most
+from continuized.app.verify.claims import LARGEST_RATIO, Effort, Found, Subject, at_most
 from continuized.marked.coordinate import CoordinateDescent
 from continuized.problems import LeastSquares, Problem, Quadratic
 from continuized.problems.base import Array
@@ -148,7 +148,7 @@ def compare_with_bound(cases_of: Callable[[Subject], Cases]) -> Callable[[Subjec
             exact = theory.moments(p, method, x0, times)
             by_f = isinstance(intended, CoordinateDescent)
             bounded = exact.fun - p.f_star if by_f else 0.5 * exact.xx.sum(axis=1)
-            yield at_most(ROUNDING, bounded / theory.bound(intended, p, x0, t=times))
+            yield at_most(LARGEST_RATIO, bounded / theory.bound(intended, p, x0, t=times))
 
     return check
 

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from continuized import network, theory
-from continuized.app.verify.claims import ROUNDING, Effort, Found, Subject, at_most
+from continuized.app.verify.claims import LARGEST_RATIO, Effort, Found, Subject, at_most
 from continuized.app.verify.marked import cut_into_runs
 from continuized.network import Dual, Faults, Gossip, Graph, Objective, simulate
 from continuized.network.optimisation.node_models import make_nodes
@@ -66,7 +66,7 @@ def gossip_bound(subject: Subject, effort: Effort) -> Found:
             for x0 in (np.eye(g.nodes)[0], slow):
                 exact = theory.moments(g, method, x0, times).fun
                 limits = theory.bound(Gossip(accelerated), g, x0, t=times)
-                yield at_most(ROUNDING, exact / limits)
+                yield at_most(LARGEST_RATIO, exact / limits)
 
 
 def gossip_rate(subject: Subject, effort: Effort) -> Found:
@@ -74,10 +74,10 @@ def gossip_rate(subject: Subject, effort: Effort) -> Found:
     for spec in ("path:12", "grid:3x4", "star:8", "cycle:9"):
         g = Graph.of(spec)
         plain = theory.gossip_rate(g, subject.gossip(accelerated=False))
-        yield at_most(ROUNDING, 0.5 * g.mu_g / plain)
+        yield at_most(LARGEST_RATIO, 0.5 * g.mu_g / plain)
         for damping in (Gossip().damping, 1.0):
             exact = theory.gossip_rate(g, subject.gossip(damping=damping))
-            yield at_most(ROUNDING, damping * g.theta / exact)
+            yield at_most(LARGEST_RATIO, damping * g.theta / exact)
 
 
 def gossip_conserves(subject: Subject, effort: Effort) -> Found:
@@ -136,7 +136,7 @@ def dual_bound(subject: Subject, effort: Effort) -> Found:
             times = np.linspace(0.0, 9.0, 4) / Dual(accelerated).rate(graph, parts)
             exact = theory.moments((graph, parts), subject.dual(accelerated), 0.0, times).fun
             limits = theory.bound(Dual(accelerated), (graph, parts), 0.0, t=times)
-            yield at_most(ROUNDING, exact / limits)
+            yield at_most(LARGEST_RATIO, exact / limits)
 
 
 def dadao_exact_rate(subject: Subject, effort: Effort) -> Found:
@@ -151,7 +151,7 @@ def dadao_exact_rate(subject: Subject, effort: Effort) -> Found:
         method = subject.dadao()
         G, _ = generator(system_of(graph, parts, method))
         r = -float(np.linalg.eigvals(G).real.max())
-        yield at_most(ROUNDING, method.rate(graph, parts) / r if r > 0.0 else math.inf)
+        yield at_most(LARGEST_RATIO, method.rate(graph, parts) / r if r > 0.0 else math.inf)
 
 
 def dadao_bound(subject: Subject, effort: Effort) -> Found:
@@ -162,7 +162,7 @@ def dadao_bound(subject: Subject, effort: Effort) -> Found:
         parts, method = ridge(graph.nodes, dim, kappa), network.DADAO()
         times = np.linspace(0.0, 6.0, 7) / method.rate(graph, parts)
         exact = theory.moments((graph, parts), subject.dadao(), 0.0, times).fun
-        yield at_most(ROUNDING, exact / theory.bound(method, (graph, parts), 0.0, t=times))
+        yield at_most(LARGEST_RATIO, exact / theory.bound(method, (graph, parts), 0.0, t=times))
 
 
 def dadao_runs(subject: Subject, effort: Effort) -> Found:

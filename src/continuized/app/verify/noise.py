@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from continuized import theory
-from continuized.app.verify.claims import ROUNDING, Effort, Found, Subject, at_most
+from continuized.app.verify.claims import LARGEST_RATIO, Effort, Found, Subject, at_most
 from continuized.app.verify.formulas import lyapunov_weights, process_parameters
 from continuized.problems import LogisticRegression, Quadratic
 from continuized.support.statistics import SampleMoments, mean_test
@@ -48,7 +48,7 @@ def drift(subject: Subject, effort: Effort) -> Found:
             A, _ = lyapunov_weights(t, p.L, mu, start)
             allowed = oracle.variance(x) * A / p.L
             found = theory.drift(method, p, t, x, z, noise=oracle)
-            yield at_most(ROUNDING, found / allowed)
+            yield at_most(LARGEST_RATIO, found / allowed)
 
 
 def floors(subject: Subject, effort: Effort) -> Found:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from continuized import theory
-from continuized.app.verify.claims import ROUNDING, Effort, Found, Subject, at_most
+from continuized.app.verify.claims import LARGEST_RATIO, Effort, Found, Subject, at_most
 from continuized.app.verify.formulas import lyapunov_weights, process_parameters
 from continuized.problems import Problem, Quadratic, paper_convex, paper_strongly_convex
 from continuized.problems.base import Array
@@ -104,7 +104,7 @@ def compare_discrete(
         method, x0, k = make(subject, p), np.zeros(p.dim or 0), np.arange(1, 301)
         points = follow(method, p, clocks.Unit(), k.size)
         excess = [p.fun(state.x) - (p.f_star or 0.0) for _, state in points]
-        yield at_most(ROUNDING, excess / theory.bound(method, p, x0, k=k))
+        yield at_most(LARGEST_RATIO, excess / theory.bound(method, p, x0, k=k))
 
 
 def follow(
@@ -138,7 +138,7 @@ def compare_with_bound(subject: Subject, effort: Effort, sigma2: float = 0.0) ->
     for p, method in continuized_cases(subject):
         x0 = np.zeros(p.dim)
         exact = theory.moments(p, method, x0, times, sigma2=sigma2).fun
-        yield at_most(ROUNDING, exact / theory.bound(method, p, x0, t=times, sigma2=sigma2))
+        yield at_most(LARGEST_RATIO, exact / theory.bound(method, p, x0, t=times, sigma2=sigma2))
 
 
 theorem_3 = compare_with_bound  # E f(x_t) - f* <= phi_0 / A_t
@@ -214,8 +214,8 @@ def _random_states(
     each = math.ceil(effort.states / len(cases))
     for p, method in cases:
         # A few times, many points: states that share their time share their quadrature.
-        moments = np.exp(rng.uniform(math.log(0.05), math.log(50.0), 20))
-        t = moments[rng.integers(len(moments), size=each)]
+        times = np.exp(rng.uniform(math.log(0.05), math.log(50.0), 20))
+        t = times[rng.integers(len(times), size=each)]
         x, z = np.exp(rng.uniform(-3, 3, (2, each, 1))) * rng.standard_normal((2, each, p.dim or 1))
         yield p, method, t, x, z
 

@@ -69,7 +69,7 @@ def rebase(alpha, beta, pairs):
 
 @uncounted
 def is_due(alpha, beta):
-    """Whether to rebase."""
+    """Tell whether it is time to rebase; the module says why."""
     gap = alpha - beta
     return gap < SMALLEST_GAP or max(abs(alpha), abs(beta)) > WORST_RATIO * gap
 

@@ -21,11 +21,11 @@ from continuized.process import parameters
 from continuized.process.methods import Continuized, Method, Nesterov, SharpContinuized
 from continuized.support import validation as check
 from continuized.theory.bounds import network, paper
-from continuized.theory.bounds.paper import Query, log_A, log_scale, theorem_of
+from continuized.theory.bounds.paper import log_A, log_scale, make_query, theorem_of
 from continuized.theory.bounds.sharp import sharp_log_bound
 from continuized.theory.checks import (
     check_constants_hold,
-    check_counts,
+    is_marked,
     name_of,
     start_of,
     start_of_z,
@@ -148,10 +148,8 @@ def log_bound(
     >>> bool(log_bound(Continuized(p.L, p.mu), p, [0.0, 0.0], t=1e4) < -3000.0)
     True
     """
-    if (t is None) == (k is None):
-        raise ValueError("give exactly one of t= and k=")
-    sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
-    if sigma2 > 0.0 and not isinstance(method, Continuized):
+    query = make_query(t, k, sigma2)
+    if query.sigma2 > 0.0 and not isinstance(method, Continuized):
         name = name_of(method)
         raise ValueError(f"no theorem covers noise for {name}; use Continuized, or sigma2=0")
     is_composite = prox is not None or mirror is not None
@@ -159,25 +157,22 @@ def log_bound(
         raise ValueError("x_star= goes with prox= or mirror=; set problem.x_star, or drop it")
     if z0 is not None and is_composite:
         raise ValueError("z0= goes without prox= and mirror=, which need z_0 = x_0: drop z0=")
-    if z0 is not None and not isinstance(method, Continuized | Nesterov | SharpContinuized):
+    if z0 is not None and not isinstance(method, Continuized | Nesterov):
         raise ValueError(f"no theorem covers z_0 apart from x_0 for {name_of(method)}: drop z0=")
-    if mirror is not None and sigma2 > 0.0:
+    if mirror is not None and query.sigma2 > 0.0:
         raise ValueError("no theorem here covers noise with mirror=; use sigma2=0")
-    times = None if t is None else check.times(t, "t")
-    query = Query(times, None if k is None else check_counts(k), sigma2)
     if is_composite:
         method, problem = with_composite(method, problem, x0, prox, mirror, x_star)
     if isinstance(method, tuple(ON_NETWORKS)):
         return theorem_of(method, ON_NETWORKS)(method, problem, x0, query)
     p, x = check_problem(problem), start_of(problem, x0)
-    if hasattr(method, "prepare"):
+    if is_marked(method):
         # Imported here, for the marked methods bring Numba with them.
         from continuized.theory.bounds import marked
 
         return marked.log_bound(method, p, x, query)
     check_constants_hold(method, p)
-    if z0 is not None:
-        query = query._replace(z0=start_of_z(x, z0))
+    query = query._replace(z0=start_of_z(x, z0))
     return theorem_of(method, THEOREMS)(method, p, x, query)
 
 

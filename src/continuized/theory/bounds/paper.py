@@ -17,12 +17,20 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Problem
 from continuized.process import parameters
 from continuized.process.methods import Continuized, GradientDescent, Method, Nesterov
 from continuized.process.parameters import omega
-from continuized.theory.checks import check_any_method, excess, name_of, squared_distance
+from continuized.support import validation as check
+from continuized.theory.checks import (
+    check_any_method,
+    check_counts,
+    excess,
+    name_of,
+    squared_distance,
+)
 
 T = TypeVar("T")
 
@@ -30,13 +38,23 @@ T = TypeVar("T")
 class Query(NamedTuple):
     """What a bound is asked for: times t, or counts k of events, and the noise's variance.
 
-    Exactly one of t and k is not None.  z0: where z starts, None where that is x_0.
+    Exactly one of t and k is not None.  z0: where z starts, for the theorems that tell it from x_0.
     """
 
     t: Array | None
     k: Array | None
     sigma2: float = 0.0
-    z0: Array | None = None
+    z0: Any = None
+
+
+def make_query(t: ArrayLike | None, k: ArrayLike | None, sigma2: float = 0.0) -> Query:
+    """Check what the user asks for; TypeError or ValueError where it makes no sense."""
+    if (t is None) == (k is None):
+        raise ValueError("give exactly one of t= and k=")
+    sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
+    if t is not None:
+        return Query(check.times(t, "t"), None, sigma2)
+    return Query(None, check_counts(k), sigma2)  # type: ignore[arg-type]
 
 
 def theorem_of(method: Any, theorems: Mapping[type, Callable[..., T]]) -> Callable[..., T]:
@@ -243,17 +261,13 @@ def log_atanh_minus(q: float) -> float:
 
 
 def _continuized_theorem(method: Continuized, problem: Problem, x: Array, query: Query) -> Array:
-    distance = squared_distance(problem, _start_of_z(x, query))
+    distance = squared_distance(problem, query.z0)
     return continuized_bound(method, distance, lambda: excess(problem, x), query)
-
-
-def _start_of_z(x: Array, query: Query) -> Array:
-    return x if query.z0 is None else query.z0
 
 
 def _nesterov_theorem(method: Nesterov, problem: Problem, x: Array, query: Query) -> Array:
     counts = _counts(method, query)
-    log_R2 = log_of(squared_distance(problem, _start_of_z(x, query)))
+    log_R2 = log_of(squared_distance(problem, query.z0))
     if method.mu == 0.0:
         if log_R2 == -math.inf:
             return np.full(counts.shape, -math.inf)[()]

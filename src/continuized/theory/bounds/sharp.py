@@ -29,12 +29,12 @@ from continuized.theory.bounds.paper import (
     continuized_bound,
     log_decay,
     log_of,
+    make_query,
     theorem_of,
 )
 from continuized.theory.checks import (
     ROUNDING,
     check_constants_hold,
-    check_counts,
     excess,
     squared_distance,
     start_of,
@@ -140,11 +140,9 @@ def sharp_bound(
     >>> str(found.theorem), bool(found.bound < 1e-5)
     ('Theorem B', True)
     """
-    if (t is None) == (k is None):
-        raise ValueError("give exactly one of t= and k=")
-    refuse_z0(z0)
-    times = None if t is None else check.times(t, "t")
-    query = Query(times, None if k is None else check_counts(k))
+    if z0 is not None:
+        raise ValueError("the constants of Theorems A and B are for z_0 = x_0: drop z0=")
+    query = make_query(t, k)
     own, paper = _theorems(method, problem, x0, query)
     rate = math.nan
     if isinstance(method, Continuized) and method.start == math.inf:
@@ -206,15 +204,8 @@ def _make_decay(name: str, proof: Proof, method: Method, R2: float, f: float) ->
     return _Decay(name, rho, nu, f + 0.5 * nu * mu * R2, f + 0.5 * mu * R2)
 
 
-def refuse_z0(z0: Any) -> None:
-    """Raise ValueError unless z0 is None."""
-    if z0 is not None:
-        raise ValueError("the constants of Theorems A and B are for z_0 = x_0: drop z0=")
-
-
 def sharp_log_bound(method: SharpContinuized, problem: Problem, x: Array, query: Query) -> Array:
     """The log of Theorem B's bound, weighted at events, as `cz.theory.bound` takes it."""
-    refuse_z0(query.z0)
     return decay_B(method, squared_distance(problem, x), excess(problem, x)).log_bound(query)
 
 
@@ -234,28 +225,8 @@ def path_bound(
     harmonic mean of the two curves, at most twice the lesser.  (The lesser itself is known to hold
     with probability 1 - 2 delta only.)
 
-    For exact gradients, x_0 = z_0.
-
-    Parameters
-    ----------
-    method : Continuized or SharpContinuized
-    problem : Problem
-        x* and f* must be known.
-    x0 : array
-        The start.
-    t : number or array
-        Times.
-    delta : float in (0, 1)
-
-    Returns
-    -------
-    array
-        In the shape of t.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `sharp_bound`, and for a delta that is no probability.
+    For exact gradients, x_0 = z_0.  method, problem, x0, t and the errors: as for `sharp_bound`;
+    ValueError, too, for a delta that is not in (0, 1).  Returns an array in the shape of t.
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_convex()

@@ -2,7 +2,7 @@
 
 `pair` has the equation, `integrate` follows it in time, and each kind of mark says what its events
 do: here full gradients, `marks` (coordinates and rows) and `edges` (gossip and the dual method).
-Two have equations of their own: `events` (at the k-th event) and `dadao`.
+Three have equations of their own: `affine` (f + psi), `events` (at the k-th event) and `dadao`.
 
 With full gradients of f = 1/2 sum lambda_i (x_i - x*_i)^2 every coordinate lives alone, and G is
 the diagonal of the lambda_i.  The sampling-free value is the sharp test of an implementation; the
@@ -26,7 +26,7 @@ from continuized.process.methods import Method
 from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.support.progress import Bar, bar
-from continuized.theory.checks import check_counts, name_of, start_of, start_of_z
+from continuized.theory.checks import check_counts, is_marked, name_of, start_of, start_of_z
 from continuized.theory.moments.affine import affine_moments
 from continuized.theory.moments.dadao import dadao_moments
 from continuized.theory.moments.edges import dual_moments, gossip_moments
@@ -127,7 +127,7 @@ def moments(
     sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
     t = None if times is None else np.atleast_1d(check.times(times, "times", ordered=True))
     system = next((system for kind, system in SYSTEMS.items() if isinstance(method, kind)), None)
-    if system is None and hasattr(method, "prepare"):
+    if system is None and is_marked(method):
         # Imported here, for the marked methods bring Numba with them.
         from continuized.theory.moments.marks import marked_moments as system
     name = name_of(method)

@@ -20,7 +20,7 @@ from continuized.process.clock import Unit
 from continuized.process.methods import Continuized, Method, SharpContinuized, check_method
 from continuized.support.progress import Bar
 from continuized.theory.moments.integrate import PERCENT
-from continuized.theory.moments.pair import PairMoments, Rates, flow_matrix, rates_of
+from continuized.theory.moments.pair import PairMoments, Rates, flow_matrix, jump_noise, rates_of
 
 Number = float | Array
 Map = tuple[Number, Number, Number, Number]  # u <- p u + q w, w <- r u + s w, as (p, q, r, s)
@@ -62,7 +62,7 @@ def moments_at_events(
         before = _flow_from_start(method, grid.t, start)
         width = max(1, MOST_NUMBERS // (9 * grid.t.size))
         pieces = [
-            _levels(
+            _follow_density(
                 grid,
                 lam[i : i + width],
                 start[:, i : i + width],
@@ -95,11 +95,6 @@ def apply(linear: Map, m: PairMoments) -> PairMoments:
 def jump_map(gamma: Number, gamma_prime: Number, lam: Array) -> Map:
     """A gradient step on 1/2 lambda u^2: u <- u - gamma lambda u, w <- w - gamma' lambda u."""
     return 1.0 - gamma * lam, 0.0, -gamma_prime * lam, 1.0
-
-
-def jump_noise(gamma: Number, gamma_prime: Number) -> Array:
-    """What noise of variance 1 adds to the second moments at a jump."""
-    return np.array([gamma * gamma, gamma * gamma_prime, gamma_prime * gamma_prime])
 
 
 def _tell(show: Bar, k: int, last: int) -> None:
@@ -190,7 +185,7 @@ class _Grid:
         return nu
 
 
-def _levels(
+def _follow_density(
     grid: _Grid, lam: Array, start: Array, before: Array, last: int, variance: float, show: Bar
 ) -> tuple[Array, float]:
     """The moments at events 0, ..., last, and the share that the last panel has in the last.

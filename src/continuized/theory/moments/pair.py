@@ -165,6 +165,11 @@ def jump_slope(a: Any, b: Any, spread: Any, left: Any, right: Any) -> Any:
     return a * b * spread - a * left - b * right
 
 
+def jump_noise(gamma: Any, gamma_prime: Any) -> Array:
+    """What noise of variance 1 adds to (uu, uw, ww) at an event with these steps."""
+    return np.array([gamma * gamma, gamma * gamma_prime, gamma_prime * gamma_prime])
+
+
 def flow_matrix(eta: ArrayLike, eta_prime: ArrayLike) -> Array:
     """`flow_slope` as matrices on (uu, uw, ww), uw symmetric: of shape (*eta.shape, 3, 3)."""
     uu, uw, ww = np.eye(3)
