@@ -130,6 +130,10 @@ def test_a_tree_keeps_its_structure_and_dtypes() -> None:
         ),
         ({"key": "a"}, TypeError, "key must be an integer or one key of jax.random, got 'a'"),
         ({"clock": 3}, TypeError, "clock must be cz.clock.Recorded"),
+        ({"rng": 0}, TypeError, "minimize has no option rng=; use key="),
+        ({"jac": f}, TypeError, "minimize has no option jac=; leave it out"),
+        ({"record": True}, TypeError, "minimize has no option record=; cz.minimize has it"),
+        ({"max_iter": 3}, TypeError, "minimize has no option max_iter=; did you mean maxiter="),
     ],
 )
 def test_bad_arguments(options: dict[str, Any], error: type[Exception], words: str) -> None:

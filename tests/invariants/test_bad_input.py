@@ -264,7 +264,7 @@ def test_an_attribute_that_does_not_exist() -> None:
         ("args", "lambda x: fun(x, *args)"),
         ("seed", "use rng="),
         ("max_iter", "did you mean maxiter=?"),
-        ("zzz", "see help(cz.minimize)"),
+        ("zzz", "its docstring names those that it has"),
     ],
 )
 def test_an_option_that_there_is_not(option: str, words: str) -> None:

@@ -13,25 +13,27 @@ from typing import NamedTuple
 
 import continuized
 
+PACKAGE = Path(continuized.__file__).parent
+
 
 class Planted(NamedTuple):
-    """The file, what stands there, what is planted, and the claim, test or run that must fail."""
+    """The file, what stands there, what is planted, the claim, test or run that must fail, and how
+    often it stands there."""
 
     mistake: str
     file: str
     right: str
     wrong: str
     caught_by: str
+    times: int = 1
 
 
 def plant(folder: Path, mistakes: Iterable[Planted]) -> None:
     """Copy the package into a folder, with these mistakes."""
     copy = folder / "continuized"
-    caches = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(Path(continuized.__file__).parent, copy, ignore=caches)
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     for each in mistakes:
         source = (copy / each.file).read_text(encoding="utf-8")
-        assert each.right in source, each.mistake
         (copy / each.file).write_text(source.replace(each.right, each.wrong), encoding="utf-8")
 
 
@@ -43,6 +45,7 @@ CLAIMED = (
         "0.5 / s",
         "0.525 / s",
         "dual and DADAO: the paths",
+        times=2,
     ),
     Planted(
         "prox with gamma in place of gamma'",
@@ -217,3 +220,5 @@ TWINS = (
         "moments",
     ),
 )
+
+ALL = (*CLAIMED, *(each for subject in SUBJECTS for each in subject), *TWINS)

@@ -58,6 +58,22 @@ def test_the_planted_mistake_is_caught(mutant):
         assert not claim.raised, name  # what was measured fails, not the planting
 
 
+@pytest.mark.parametrize("planted", in_source.ALL, ids=lambda planted: planted.mistake)
+def test_what_a_mistake_is_planted_in_still_stands_in_the_source(planted):
+    """The tests that plant it are slow: this one notices at once that a name has changed."""
+    source = (in_source.PACKAGE / planted.file).read_text(encoding="utf-8")
+    assert source.count(planted.right) == planted.times
+    assert planted.wrong != planted.right
+
+
+def test_what_must_catch_a_planted_mistake_exists():
+    assert {each.caught_by for each in in_source.CLAIMED} <= BY_NAME.keys()
+    for each in (each for subject in in_source.SUBJECTS for each in subject):
+        file, _, test = each.caught_by.partition("::")
+        name = test.partition("[")[0]
+        assert f"def {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), each.mistake
+
+
 MEASURE = """
 import sys
 from continuized.app.verify.registry import CHECKS, measure

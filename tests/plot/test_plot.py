@@ -289,6 +289,24 @@ def test_a_path_is_drawn_where_it_is_before_and_after_every_event(recorded: Any)
     np.testing.assert_array_equal(np.column_stack(data_of(ax, r"$x_{\star}$")), [[0.0, 0.0]])
 
 
+@pytest.mark.parametrize("kind", ["picture", "film"])
+def test_names_do_not_lie_on_a_flat_path(kind: str) -> None:
+    flat = cz.problems.Quadratic([1.0, 0.1], [1.3, 1.0])
+    r = cz.minimize(flat, [0.0, 0.0], maxiter=20, rng=0, record="path")
+    if kind == "picture":
+        figure = cz.plot.path(r, flat).figure
+    else:
+        figure = make_film(r, flat, (0, 1), 1.0, 5.0).figure
+    (ax,) = figure.axes
+    left, right, bottom, top = *ax.get_xlim(), *ax.get_ylim()
+    assert right - left > 3.5 * (top - bottom)  # it is flat
+    (legend,) = figure.legends
+    assert {text.get_text() for text in legend.get_texts()} >= {"start", r"$x_{\star}$"}
+    within = legend.get_window_extent()
+    assert not within.overlaps(ax.get_window_extent())
+    assert within.y0 >= 0.0
+
+
 def test_contours_are_level_lines_of_the_problem(recorded: Any) -> None:
     ax = cz.plot.path(recorded, PLANE)
     (contours,) = [part for part in ax.collections if hasattr(part, "levels")]

@@ -125,6 +125,20 @@ def test_the_walk_finds_the_packages() -> None:
         assert any(name.startswith(f"continuized.{package}.") for name in PUBLIC), package
 
 
+@pytest.mark.parametrize(
+    "adapter",
+    [
+        "scipy",
+        "sklearn",
+        *(pytest.param(name, marks=pytest.mark.needs(name)) for name in ("torch", "jax", "optax")),
+    ],
+)
+def test_dir_of_an_adapter_shows_what_is_public(adapter: str) -> None:
+    """Not what it imports, such as a problem whose name is nearly that of an estimator."""
+    module = importlib.import_module(f"continuized.adapters.{adapter}")
+    assert dir(module) == sorted(module.__all__)
+
+
 @every_name
 def test_a_public_name_has_a_docstring_with_an_example(name: str) -> None:
     text = PUBLIC[name].__doc__ or ""  # its own, not that of a base

@@ -5,6 +5,7 @@ The loops stand in `_jax_loops`, the derivatives in `_jax_implicit`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,7 +21,13 @@ from continuized.process import clock as clocks
 from continuized.process.coefficients import Rule
 from continuized.process.methods import Continuized, Method, SharpContinuized, is_sharp
 from continuized.process.stepper import Status
-from continuized.solver.dispatch import DEFAULT_MAXITER, DEFAULT_TOL, check_nonfinite
+from continuized.solver.dispatch import (
+    DEFAULT_MAXITER,
+    DEFAULT_TOL,
+    check_nonfinite,
+    unknown_option,
+)
+from continuized.solver.minimize import minimize as minimize_arrays
 from continuized.solver.steppers.adaptive import MOST_L
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_lines
@@ -30,6 +37,14 @@ __all__ = ["Result", "gaps", "minimize"]
 # Where x is no minimiser, not even nearly: it has no derivative.
 MAPPING = "norm of the gradient mapping"
 NO_MINIMISER = Status.NOT_FINITE, Status.NO_DESCENT, Status.NO_MINIMUM
+
+# Options of other functions called minimize, and what to use here instead.
+ELSEWHERE = dict.fromkeys(inspect.signature(minimize_arrays).parameters, "cz.minimize has it") | {
+    "rng": "use key=, an integer or a key of jax.random",
+    "seed": "use key=, an integer or a key of jax.random",
+    "jac": "leave it out, for the gradient is that of jax.grad",
+    "bounds": "use prox=cz.prox.Box(low, high)",
+}
 
 
 class Result(NamedTuple):
@@ -93,6 +108,7 @@ def minimize(
     tol: float | None = None,
     maxiter: int | None = None,
     nonfinite: str = "stop",
+    **unknown: Any,
 ) -> Result:
     """Minimise f + psi, f smooth and convex and psi simple, by the continuized acceleration.
 
@@ -162,6 +178,8 @@ def minimize(
     >>> round(float(jax.grad(first)(0.5)), 4)
     -1.0
     """
+    if unknown:
+        raise unknown_option(next(iter(unknown)), minimize, ELSEWHERE)
     check.function(fun, "fun")
     args = args if isinstance(args, tuple) else (args,)
     if any(callable(leaf) for leaf in jax.tree.leaves(args)):

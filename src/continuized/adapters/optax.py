@@ -250,3 +250,7 @@ def _raise_unless(finite: Any) -> None:
         jax.lax.cond(finite, lambda: None, lambda: jax.debug.callback(_raise_unless, finite))
     elif not finite:
         raise FloatingPointError(NOT_FINITE)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

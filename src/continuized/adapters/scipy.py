@@ -250,3 +250,7 @@ def _choose_process(
     mu = 0.0 if mu is None else mu
     chosen: Method = SharpContinuized(L, mu) if sharp else Continuized(L, mu, start)
     return {"method": chosen}
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

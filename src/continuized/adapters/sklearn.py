@@ -645,3 +645,7 @@ def check_classes(classes: Array, labels: Array, weights: Array | None) -> None:
         raise ValueError(
             f"the class {label} has no row of positive weight: drop its rows, or give them weight"
         )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -508,3 +508,7 @@ def check_tensors(p: Tensor, z: Tensor, g: Tensor) -> None:
             f"gradients must be dense, got one of layout {g.layout}: z moves in every coordinate; "
             "set sparse=False in the layer"
         )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

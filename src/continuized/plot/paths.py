@@ -26,7 +26,7 @@ JUMP = {"linestyle": (0, (3.0, 2.0)), "linewidth": 0.9}
 CONTOURS, GRID = 12, 80
 AT_ONCE = 2**20  # numbers of the points that are looked at together
 MARGIN = 0.08
-WIDTH, LEAST_HEIGHT, MOST_HEIGHT = 4.8, 2.2, 3.6  # inches, of a figure and its height
+WIDTH, LEAST_HEIGHT, MOST_HEIGHT = 4.8, 2.2, 3.9  # inches, of a figure and its height
 FILM_FORMATS = ("gif", "html", "mp4")
 MOST_FRAMES, MOST_FPS = 5_000, 100.0  # a .gif counts time in hundredths of a second
 FRAME_DPI = 100
@@ -117,7 +117,7 @@ def path(
             axes.plot(*track.jumps.T, label=f"{name} at an event", **JUMP, **look)
             axes.plot(*track.after.T, marker, ms=3.6, mfc="white", **look)
         _mark_ends(axes, tracks, problem, pair)
-        axes.legend(frameon=True, framealpha=0.85, edgecolor="none", fontsize="small")
+        _name_lines(axes, is_ours=ax is None)
     return axes
 
 
@@ -248,7 +248,7 @@ def make_film(
             trails += axes.plot([], [], color=color, lw=1.0)
             heads += axes.plot([], [], marker, color=color, ms=6.0, label=f"${track.name}_t$")
         _mark_ends(axes, tracks, problem, pair)
-        axes.legend(frameon=True, framealpha=0.85, edgecolor="none", fontsize="small")
+        _name_lines(axes, is_ours=True)
         axes.set_title(_describe_frame(times[-1], len(events) - 1), fontsize="medium")
 
     def move(frame: int) -> None:
@@ -385,9 +385,9 @@ class Window(NamedTuple):
 
     @property
     def size(self) -> tuple[float, float]:
-        """The inches of a new figure: no higher than what is shown, with room for labels."""
+        """The inches of a new figure: no higher than what is shown, with room for words."""
         width, height = self.high - self.low
-        wanted = 0.85 * WIDTH * height / width + 0.8 if self.is_equal else MOST_HEIGHT
+        wanted = 0.85 * WIDTH * height / width + 1.2 if self.is_equal else MOST_HEIGHT
         return WIDTH, float(np.clip(wanted, LEAST_HEIGHT, MOST_HEIGHT))
 
 
@@ -451,3 +451,12 @@ def _mark_ends(axes: Any, tracks: list[Track], problem: Problem | None, pair: li
     star = _find_star(problem, pair)
     if star is not None:
         axes.plot(*star, "*", color=INK, ms=9.0, label=r"$x_{\star}$", zorder=4)
+
+
+def _name_lines(axes: Any, is_ours: bool) -> None:
+    """Add a legend: below the panel of a new figure, for on a flat one it would hide the path."""
+    if not is_ours:
+        axes.legend(frameon=True, framealpha=0.85, edgecolor="none", fontsize="small")
+        return
+    columns = (len(axes.get_legend_handles_labels()[0]) + 1) // 2
+    axes.figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize="small")

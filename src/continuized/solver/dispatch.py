@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -52,13 +52,15 @@ ELSEWHERE = {
 }
 
 
-def unknown_option(name: str, function: Callable[..., Any]) -> TypeError:
+def unknown_option(
+    name: str, function: Callable[..., Any], elsewhere: Mapping[str, str] = ELSEWHERE
+) -> TypeError:
     """The error for an option that a function does not have, and what to use instead."""
-    advice = ELSEWHERE.get(name, "")
+    advice = elsewhere.get(name, "")
     if not advice:
         known = list(inspect.signature(function).parameters)
         near = difflib.get_close_matches(name, known, n=1)
-        advice = f"did you mean {near[0]}=?" if near else f"see help(cz.{function.__name__})"
+        advice = f"did you mean {near[0]}=?" if near else "its docstring names those that it has"
     return TypeError(f"{function.__name__} has no option {name}=; {advice}")
 
 

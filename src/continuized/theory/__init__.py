@@ -16,18 +16,12 @@ from continuized.theory.corollaries import (
     time_to,
 )
 from continuized.theory.gossip_rate import gossip_rate
-from continuized.theory.ito import (
-    Decomposition,
-    Observable,
-    Prefactors,
-    decompose,
-    generator,
-    lyapunov_function,
-    prefactors,
-)
+from continuized.theory.ito import Decomposition, decompose, generator
 from continuized.theory.lyapunov import Gap, Lyapunov, drift, lyapunov, supermartingale_gap
 from continuized.theory.moments import Moments, moments
 from continuized.theory.noise import NoiseStep, noise_floor, noise_step, noise_tuned_L
+from continuized.theory.observable import Observable, lyapunov_function
+from continuized.theory.prefactors import Prefactors, prefactors
 from continuized.theory.proofs import ConstantParameters
 from continuized.theory.quadratic_rate import quadratic_rate
 from continuized.theory.scaling import (

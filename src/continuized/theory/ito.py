@@ -1,4 +1,4 @@
-"""Ito's formula for the process (the paper's appendix A), and what the proof makes of it.
+"""Ito's formula for the process (the paper's appendix A).
 
 For a smooth phi(t, x, z), with g = grad f(x) and all parameters at time t,
 
@@ -13,23 +13,20 @@ expected to be (the second line of I), the compensator.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, Problem, check_problem
-from continuized.process import parameters as scalars
+from continuized.problems.base import Array, Problem
 from continuized.process.flow import mix
 from continuized.process.methods import Method, jump
 from continuized.support import validation as check
-from continuized.support.display import show_html, show_line, shown
-from continuized.theory.bounds.paper import log_A, log_B
-from continuized.theory.checks import check_continuized, check_fits, check_path, minimiser, minimum
+from continuized.support.display import shown
+from continuized.theory.checks import check_fits, check_path
 from continuized.theory.lyapunov import dot_rows, state_rows
 from continuized.theory.moments.pair import parameter_rows, rates_of
+from continuized.theory.observable import EPS, Observable, check_gradient_of
 
 if TYPE_CHECKING:
     from continuized.solver.result import Path, Result
@@ -37,9 +34,6 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-10  # of the integral over a gap, relative to phi and to the integral of its parts
 MOST_HALVINGS = 24  # of a gap
 MOST_STATES = 4096  # that phi is asked at, at once
-TESTED_STATES = 4  # where the gradient of phi is tested
-GRADIENT_SLACK = 1e-5  # relative, between a gradient and central differences
-EPS = float(np.finfo(np.float64).eps)
 JUMP_SLACK = 1e-6  # relative, between the jumps of a path and those of its problem
 
 # Gauss-Kronrod, 7 and 15 points on [-1, 1]: half of the nodes, with their weights.
@@ -61,109 +55,6 @@ COARSE = np.zeros(15)  # the weights of the 7 points among them
 COARSE[1::2] = np.polynomial.legendre.leggauss(7)[1]
 
 
-@dataclass(frozen=True, repr=False)
-class Observable:
-    """A smooth function phi(t, x, z) with its gradient.
-
-    Parameters
-    ----------
-    value : callable
-        (t, x, z) -> phi, one number.
-    gradient : callable
-        (t, x, z) -> the derivatives in t, x and z: a number and two arrays.
-    vectorized : bool
-        Whether both take many states at once: t of shape (n,), x and z with n rows; value then
-        gives n numbers, gradient n numbers and two arrays of n rows.
-
-    TypeError where they cannot be called.
-
-    >>> import continuized as cz
-    >>> phi = Observable(lambda t, x, z: float(z @ z), lambda t, x, z: (0.0, 0.0 * x, 2.0 * z))
-    >>> p = cz.problems.Quadratic([1.0, 0.1])
-    >>> method, state = cz.Continuized(1.0, 0.1), (1.0, [1.0, 0.0], [1.0, 0.0])
-    >>> round(float(generator(phi, method, p, state)), 6)  # |z - gamma' g|^2 - |z|^2
-    3.675445
-    """
-
-    value: Callable[[Any, Any, Any], Any]
-    gradient: Callable[[Any, Any, Any], Any]
-    vectorized: bool = False
-
-    def __post_init__(self) -> None:
-        what = "a function of t, x and z"
-        for name in ("value", "gradient"):
-            check.function(getattr(self, name), name, what)
-        object.__setattr__(self, "vectorized", check.flag(self.vectorized, "vectorized"))
-
-    def values(self, t: Array, x: Array, z: Array) -> Array:
-        """Return phi at many states."""
-        if self.vectorized:
-            given = self.value(t, x, z)
-        else:
-            given = [self.value(*state) for state in zip(t.tolist(), x, z, strict=True)]
-        return _numbers(given, "value", (len(t),))
-
-    def gradients(self, t: Array, x: Array, z: Array) -> tuple[Array, Array, Array]:
-        """Return the derivatives in t, x and z at many states."""
-        if self.vectorized:
-            parts = _three(self.gradient(t, x, z))
-        else:
-            each = [_three(self.gradient(*s)) for s in zip(t.tolist(), x, z, strict=True)]
-            parts = [[row[i] for row in each] for i in range(3)]
-        shapes = ((len(t),), x.shape, z.shape)
-        in_t, in_x, in_z = (
-            _numbers(part, "gradient", shape) for part, shape in zip(parts, shapes, strict=True)
-        )
-        return in_t, in_x, in_z
-
-    __repr__ = show_line
-    _repr_html_ = show_html
-
-
-def lyapunov_function(method: Method, problem: Problem) -> Observable:
-    """Return the paper's phi = A_t (f(x) - f*) + B_t |z - x*|^2 as an Observable.
-
-    method: Continuized; problem: with x* and f* known.  ValueError otherwise.
-
-    >>> import continuized as cz
-    >>> p = cz.problems.paper_strongly_convex()
-    >>> phi = lyapunov_function(cz.Continuized(p.L, p.mu), p)
-    >>> r = cz.minimize(p, [0.0, 0.0, 0.0], maxiter=9, rng=0, record="path")
-    >>> bool(np.isclose(phi.value(0.0, r.path.x[0], r.path.z[0]), cz.theory.lyapunov(r, p).phi[0]))
-    True
-    """
-    method = check_continuized(method, "phi")
-    star, least = minimiser(check_problem(problem)).ravel(), minimum(problem)
-
-    def rows(v: Array) -> Array:
-        return v.reshape(-1, star.size)
-
-    def weights(t: Any) -> tuple[Array, Array]:
-        times = np.atleast_1d(np.asarray(t, dtype=np.float64))
-        return np.exp(log_A(method, times)), np.exp(log_B(method, times))
-
-    def value(t: Any, x: Array, z: Array) -> Any:
-        A, B = weights(t)
-        found = A * (problem.values(rows(x)) - least) + B * ((rows(z) - star) ** 2).sum(axis=1)
-        return found if np.ndim(t) else float(found[0])
-
-    def gradient(t: Any, x: Array, z: Array) -> tuple[Any, Array, Array]:
-        A, B = weights(t)
-        eta, eta_prime = parameter_rows(method, np.atleast_1d(t))[:, :2].T
-        w = rows(z) - star
-        in_t = method.tau * eta * A * (problem.values(rows(x)) - least) + eta_prime * B * (
-            w * w
-        ).sum(axis=1)
-        in_x, in_z = A[:, None] * problem.grads(rows(x)), 2.0 * B[:, None] * w
-        return (
-            (in_t if np.ndim(t) else float(in_t[0])),
-            in_x.reshape(x.shape),
-            in_z.reshape(z.shape),
-        )
-
-    return Observable(value, gradient, vectorized=True)
-
-
 def generator(
     phi: Observable, method: Method, problem: Problem, state: tuple[ArrayLike, ArrayLike, ArrayLike]
 ) -> Array:
@@ -176,7 +67,7 @@ def generator(
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()
     >>> method, state = cz.Continuized(p.L, p.mu), (1.0, np.zeros(3), np.full(3, 0.5))
-    >>> phi = lyapunov_function(method, p)
+    >>> phi = cz.theory.lyapunov_function(method, p)
     >>> bool(np.isclose(generator(phi, method, p, state), cz.theory.drift(method, p, *state)))
     True
     """
@@ -215,7 +106,7 @@ class Decomposition(NamedTuple):
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()
     >>> r = cz.minimize(p, [0.0, 0.0, 0.0], maxiter=50, rng=0, record="path")
-    >>> parts = decompose(lyapunov_function(r.method, p), r, p)
+    >>> parts = decompose(cz.theory.lyapunov_function(r.method, p), r, p)
     >>> bool(parts.closure < 1e-9), bool(np.all(np.diff(parts.drift) <= 0.0))
     (True, True)
     """
@@ -365,97 +256,6 @@ def _both_parts(
     return flow, phi.values(t, *after) - phi.values(t, x, z)
 
 
-def check_gradient_of(phi: Observable, t: Array, x: Array, z: Array) -> None:
-    """Refuse a phi whose gradient contradicts central differences, at a few of these states."""
-    rng = np.random.default_rng(0)
-    later = np.flatnonzero(t > 0.0)
-    for i in sorted({int(k) for k in later[:: max(len(later) // TESTED_STATES, 1)]}):
-        one = slice(i, i + 1)
-        point = [t[one], x[one], z[one]]
-        slopes = phi.gradients(*point)
-        for which, name in enumerate(("t", "x", "z")):
-            direction = rng.standard_normal(point[which].shape) if which else np.ones(1)
-            direction /= np.linalg.norm(direction)
-            here = float(np.max(np.abs(point[which])))
-            step = np.cbrt(EPS) * (here if which == 0 else max(here, 1e-3))
-            ends, rounding = [], 0.0
-            for sign in (1.0, -1.0):
-                moved = list(point)
-                moved[which] = point[which] + sign * step * direction
-                ends.append(float(phi.values(*moved)[0]))
-                # phi is rounded, and so are the points where it is asked.
-                slope = float(np.linalg.norm(phi.gradients(*moved)[which]))
-                rounding += 64.0 * EPS * (abs(ends[-1]) + here * slope) / step
-            measured = (ends[0] - ends[1]) / (2.0 * step)
-            given = float(np.sum(slopes[which] * direction))
-            size = max(abs(measured), abs(given))
-            if not abs(measured - given) <= GRADIENT_SLACK * size + rounding:
-                raise ValueError(
-                    f"the gradient of phi contradicts finite differences at t = {t[i]:.6g}: along "
-                    f"{name} it gives {given:.6g}, differences give {measured:.6g}, off by "
-                    f"{abs(measured - given):.3g}; mend gradient"
-                )
-
-
-class Prefactors(NamedTuple):
-    """The five prefactors of appendix B: I_t is at most their sum with what they stand before.
-
-    gradient_x: A' - A eta, of <grad f(x), x - x*>.  z_squared: B' - B eta', of |z - x*|^2.
-    gradient_z: A eta - 2 B gamma', of <grad f(x), z - x*>.  x_squared: B eta' - A' mu/2, of
-    |x - x*|^2.  gradient_squared: B gamma'^2 - A gamma (1 - L gamma/2), of |grad f(x)|^2.
-
-    >>> Prefactors(0.0, 0.0, 0.0, 0.0, -0.5).gradient_squared
-    -0.5
-    """
-
-    gradient_x: Any
-    z_squared: Any
-    gradient_z: Any
-    x_squared: Any
-    gradient_squared: Any
-
-    def __repr__(self) -> str:
-        return show_line(self)
-
-
-def prefactors(
-    L: float, mu: float, *, A: ArrayLike, B: ArrayLike, dA: ArrayLike, dB: ArrayLike,
-    eta: ArrayLike, eta_prime: ArrayLike, gamma: ArrayLike, gamma_prime: ArrayLike,
-) -> Prefactors:  # fmt: skip
-    """Compute the five prefactors of appendix B, for any parameters of the process and of phi.
-
-    L, mu: of the function.  A, B, dA, dB: the weights of phi and their derivatives.  eta,
-    eta_prime, gamma, gamma_prime: of the process.  Numbers, or arrays over time.  All five are zero
-    for the paper's choice; where none is positive, and the three before squares only, phi is a
-    supermartingale.  TypeError and ValueError for what are no numbers, L and mu as ever.
-
-    >>> q = 0.1  # sqrt(mu/L), Theorem 3 with mu > 0 at t = 0
-    >>> found = prefactors(1.0, 0.01, A=1.0, B=0.005, dA=q, dB=0.005 * q, eta=q, eta_prime=q,
-    ...                    gamma=1.0, gamma_prime=10.0)
-    >>> bool(np.allclose(found, 0.0, atol=1e-15))
-    True
-    """
-    L, mu = scalars.check_constants(L, mu)
-    given = {"A": A, "B": B, "dA": dA, "dB": dB, "eta": eta, "eta_prime": eta_prime,
-             "gamma": gamma, "gamma_prime": gamma_prime}  # fmt: skip
-    arrays = [check.array(value, name, dtype=np.float64) for name, value in given.items()]
-    try:
-        A, B, dA, dB, eta, eta_prime, gamma, gamma_prime = np.broadcast_arrays(*arrays)
-    except ValueError as error:
-        shapes = ", ".join(str(array.shape) for array in arrays)
-        raise ValueError(
-            f"the parameters must be numbers, or arrays that go together, got shapes {shapes}"
-        ) from error
-    with np.errstate(over="ignore", invalid="ignore"):  # of numbers near the largest
-        return Prefactors(
-            gradient_x=(dA - A * eta)[()],
-            z_squared=(dB - B * eta_prime)[()],
-            gradient_z=(A * eta - 2.0 * B * gamma_prime)[()],
-            x_squared=(B * eta_prime - 0.5 * mu * dA)[()],
-            gradient_squared=(B * gamma_prime**2 - A * gamma * (1.0 - 0.5 * L * gamma))[()],
-        )
-
-
 def _states_before(method: Method, path: Path, x: Array, z: Array) -> tuple[Array, Array]:
     """Return x and z just before each event, by the flow from the event before."""
     times, gaps = path.t.tolist(), path.dt.tolist()
@@ -487,25 +287,3 @@ def _check_jumps(
                 f"event {k} of the path is no gradient step on this problem, it is off by "
                 f"{off[k - 1]:.3g}: give the problem of the run, run without noise"
             )
-
-
-def _three(given: Any) -> list[Any]:
-    parts = list(given) if isinstance(given, tuple | list) else []
-    if len(parts) != 3:
-        raise TypeError(
-            f"gradient must return three derivatives, in t, x and z, got {check.short_repr(given)}"
-        )
-    return parts
-
-
-def _numbers(given: Any, name: str, shape: tuple[int, ...]) -> Array:
-    """Return what the user's function gave as an array of this shape."""
-    found = check.array(given, f"what {name} gives", dtype=np.float64)
-    if found.shape != shape:
-        try:
-            return found.reshape(shape)
-        except ValueError as error:
-            raise ValueError(
-                f"{name} must give an array of shape {shape} here, got {found.shape}"
-            ) from error
-    return found

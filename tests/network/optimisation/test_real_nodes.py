@@ -23,7 +23,7 @@ Y = X @ [1.0, -2.0, 0.5] + 0.3 * RNG.standard_normal(32)
 RIDGE = network.split(LeastSquares(X, Y, l2=0.1), 4)
 LOGISTIC = network.split(LogisticRegression(X, np.sign(Y), l2=0.1), 4)
 BEST = np.linalg.solve(X.T @ X / 32 + 0.1 * np.eye(3), X.T @ Y / 32)
-REAL: dict[str, Any] = {"transport": "local", "processes": 2, "seconds": 30.0, "rng": 0}
+REAL: dict[str, Any] = {"transport": "local", "processes": 2, "seconds": 120.0, "rng": 0}
 needs_fork = pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="no safe fork")
 
 
@@ -107,9 +107,8 @@ def test_killed_nodes_leave_a_ledger_that_is_accounted_for() -> None:
     """The gradients of the living sum, where they agree, to what the dead have left with them."""
     pairs, graph = own_functions(), Graph.of("complete:4")
     faults = Faults(deaths=((40.0, 2),))
-    options = {**REAL, "seconds": 20.0}
     r = network.minimize(
-        graph, pairs, method="dadao", tol=1e-10, speed=40.0, faults=faults, **OWN, **options
+        graph, pairs, method="dadao", tol=1e-10, speed=40.0, faults=faults, **OWN, **REAL
     )
     assert [node for _, node in r.deaths] == [2]
     assert r.deaths[0][0] >= 40.0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from typing import Any, Protocol
 
 from continuized.network.workers import records
 from continuized.network.workers.processes import describe_exit, end_worker, send, start_worker
-from continuized.network.workers.ray_cluster import first_line
+from continuized.network.workers.ray_cluster import first_line, kill_actor
 from continuized.network.workers.records import Record
 
 WORKER = "continuized.network.sharded.worker"
@@ -92,5 +91,4 @@ class RayLink:
             raise LinkEnded(first_line(error)) from error
 
     def end(self) -> None:
-        with contextlib.suppress(self._ray.exceptions.RayError):
-            self._ray.kill(self._actor, no_restart=True)
+        kill_actor(self._ray, self._actor)

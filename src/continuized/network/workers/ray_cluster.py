@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -121,6 +122,12 @@ class RayCluster:
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.communicate()  # it ends what is left
+
+
+def kill_actor(ray: Any, actor: Any) -> None:
+    """End an actor for good; it may have ended by itself."""
+    with contextlib.suppress(ray.exceptions.RayError):
+        ray.kill(actor, no_restart=True)
 
 
 def first_line(error: Exception) -> str:

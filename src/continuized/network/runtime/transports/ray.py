@@ -7,7 +7,6 @@ with `local`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,13 @@ from continuized.network.runtime.transport import RunPlan, WorkerReport
 from continuized.network.runtime.transports.worker import Worker
 from continuized.network.workers import records
 from continuized.network.workers.frames import MOST_BUFFERED, FrameReader
-from continuized.network.workers.ray_cluster import NAMESPACE, RayCluster, first_line, import_ray
+from continuized.network.workers.ray_cluster import (
+    NAMESPACE,
+    RayCluster,
+    first_line,
+    import_ray,
+    kill_actor,
+)
 from continuized.network.workers.ray_options import Ray
 
 # Seconds that an actor may be out of reach before it is given up, and between two attempts.
@@ -162,8 +167,7 @@ class RayTransport:
         self._unavailable.pop(worker, None)
         actor = self._actors.pop(worker, None)
         if actor is not None:
-            with contextlib.suppress(self._ray.exceptions.RayError):
-                self._ray.kill(actor, no_restart=True)
+            kill_actor(self._ray, actor)
         return WorkerReport(worker, None, first_line(error))
 
     def advise_absence(self, workers: Sequence[int]) -> str:
@@ -177,7 +181,7 @@ class RayTransport:
 
     def kill(self, worker: int) -> None:
         if worker in self._actors:
-            self._ray.kill(self._actors[worker], no_restart=True)
+            kill_actor(self._ray, self._actors[worker])
 
     def close(self) -> None:
         actors, self._actors = self._actors, {}
@@ -185,6 +189,5 @@ class RayTransport:
         self._to_ask.clear()
         if self._ray.is_initialized():
             for actor in actors.values():
-                with contextlib.suppress(self._ray.exceptions.RayError):
-                    self._ray.kill(actor, no_restart=True)
+                kill_actor(self._ray, actor)
         self._cluster.close()
