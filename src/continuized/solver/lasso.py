@@ -14,6 +14,8 @@ residual kept.
 
 These are the steps of `CoordinateDescent(accelerated=False)`, in turn: where each costs so little,
 momentum has nothing to save.  An intercept is always where f is least in it, given the others.
+
+Importing this module imports Numba: load it only where it is used.
 """
 
 from __future__ import annotations
@@ -25,7 +27,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from continuized.marked.kernels.gap import find_gap
 from continuized.problems.base import Array
+from continuized.solver.kernels.coordinate_passes import (
+    add_rows_to_hessian,
+    arrange_columns,
+    descend,
+    descend_on_columns,
+    find_slopes,
+    find_way,
+    gather_columns,
+)
+from continuized.solver.kernels.gram import solve_cholesky
 from continuized.solver.metric import factor
 from continuized.support.threads import inner, interruptible
 
@@ -81,28 +94,26 @@ def solve_lasso(
     >>> found.x.round(12).tolist(), found.success
     ([3.0, 0.0], True)
     """
-    from continuized.marked.kernels.gap import find_gap
-    from continuized.solver.kernels.coordinate_passes import find_slopes
-
     reduced = _Reduced(problem, constants[1], evaluate or problem.value_and_gradient)
     w, passes, exact = x[: reduced.count].copy(), 0, 1.0
     psi, slopes = constants.take((0, 2, 3), axis=0), np.empty(reduced.count)
     chosen, hessian, columns = np.zeros(0, np.intp), _Hessian(reduced), _Columns(reduced)
     f, g = reduced.evaluate(w) if first is None else reduced.reduce(*first, w)
     largest = TRUSTED * f
+    # Not where a gap alone is asked for: near rounding these passes would be in vain.
+    is_small = reduced.is_sparse and reduced.entries <= FEW_ENTRIES
+    sweeps = SWEEPS if is_small and slope > 0.0 else 0  # along all columns, which come first
     while True:
         gap = max(find_gap(f, g, w, *psi), 0.0)
         square = find_slopes(g, w, psi, slopes)
         success = gap <= tol or square <= slope * slope
         if success or passes >= most or exact < LEAST_EXACT:
             return Minimum(reduced.complete(w), gap, passes, success)
-        # Not where a gap alone is asked for: near rounding these passes would be in vain.
-        is_small = reduced.is_sparse and reduced.entries <= FEW_ENTRIES
-        if is_small and slope > 0.0 and not passes:
+        if sweeps:
             goal = EXACT * tol, (FLAT * slope) ** 2
-            passes = columns.descend(np.arange(w.size), w, w, psi, *goal, min(SWEEPS, most))
+            passes = columns.descend(np.arange(w.size), w, w, psi, *goal, min(sweeps, most))
             columns.forget()
-            chosen = w.nonzero()[0]
+            chosen, sweeps = w.nonzero()[0], 0
             f, g = reduced.evaluate(w)
             continue
         new = _choose_new(slopes, chosen)
@@ -200,8 +211,6 @@ class _Columns:
 
     def gather(self, chosen: Any) -> None:
         """Copy the dense columns that are not there yet."""
-        from continuized.solver.kernels.coordinate_passes import gather_columns
-
         old, count = len(self.A), len(chosen)
         if count > len(self._room):
             room = np.empty((min(2 * count, self._reduced.count), len(self._roots)))
@@ -221,8 +230,6 @@ class _Columns:
     def _sparse(self) -> tuple[Array, Array, Array, Array]:
         """(entries of the columns of X, scaled, their rows, where each column begins, and the
         curvatures along all of them)."""
-        from continuized.solver.kernels.coordinate_passes import arrange_columns
-
         X, count = self._reduced.problem.X, self._reduced.count
         means = np.zeros(count) if self._reduced.means is None else self._reduced.means
         values, rows = np.empty(X.data.size), np.empty_like(X.indices)
@@ -246,8 +253,6 @@ class _Columns:
     ) -> int:
         """Take steps from part, that of w, in place, until a pass changes little; return the
         passes."""
-        from continuized.solver.kernels.coordinate_passes import descend_on_columns
-
         reduced, r = self._reduced, self._residual
         if r is None:
             r = self._find_residual(w)
@@ -314,8 +319,6 @@ class _Hessian:
 
     def _add_rows(self, chosen: Any, H: Array, columns: _Columns) -> None:
         """Do the same for a sparse X, by its rows; their means are taken away from the sums."""
-        from continuized.solver.kernels.coordinate_passes import add_rows_to_hessian
-
         p, old, n = self._reduced.problem, len(self._H), len(self._reduced.problem.y)
         place = np.full(self._reduced.count, -1, np.int32)
         place[chosen] = np.arange(len(chosen))
@@ -331,8 +334,6 @@ class _Hessian:
     def descend(self, g: Array, x: Array, psi: Array, least: float, flat: float, most: int) -> int:
         """Take steps from x, where the gradient is g, in place, until a pass changes little; return
         the passes."""
-        from continuized.solver.kernels.coordinate_passes import descend
-
         H, passes, leaps = self._H, 0, True
         while passes < most:
             moving, at_once = np.count_nonzero(x), most - passes
@@ -358,8 +359,6 @@ def _leap(H: Array, g: Array, x: Array, psi: Array) -> float:
 
     On the face f + psi is quadratic, so that it falls along the whole way.
     """
-    from continuized.solver.kernels.coordinate_passes import find_way
-
     l1, low, high = psi
     free = ((x != 0.0) & (x > low) & (x < high)).nonzero()[0]
     if not 0 < len(free) <= MOST_LEAPING:
@@ -377,8 +376,6 @@ def _leap(H: Array, g: Array, x: Array, psi: Array) -> float:
 def solve_definite(H: Array, right: Array) -> Array | None:
     """Solve by Cholesky's factors, of a little more than H where it is singular; None if not even
     that is definite."""
-    from continuized.solver.kernels.gram import solve_cholesky
-
     scale = 1.0 / np.sqrt(np.maximum(H.diagonal(), 1e-300))
     H = H * scale * scale[:, np.newaxis]
     for ridge in (0.0, RIDGE):
@@ -396,12 +393,16 @@ def solve_definite(H: Array, right: Array) -> Array | None:
 
 def _choose_new(slopes: Array, chosen: Any) -> Any:
     """Return the coordinates that enter the working set: of those that would move, the ones with
-    the largest slopes."""
+    the largest slopes.
+
+    By what a step of their own would gain, slope^2 over twice the curvature, the passes are as many
+    on the whole, whatever the scales of the columns, and the curvatures cost a pass over the data.
+    """
     if slopes.size <= ALL_CHOSEN:
         return np.arange(len(chosen), slopes.size)
     slopes = np.abs(slopes)
     slopes[chosen] = 0.0
-    new = np.flatnonzero(slopes)
+    new = slopes.nonzero()[0]
     room = max(ALL_CHOSEN, int(ROOM * math.sqrt(slopes.size)), len(chosen))
     if len(new) > room:
         new = new[np.argpartition(slopes[new], len(new) - room)[-room:]]

@@ -250,6 +250,8 @@ class AdaptiveStepper(Stepper):
 
         NaN where the prox gave a point that is not finite: the point before it stays the last.
         """
+        if at is self.improved and self.support is not None and self.support.is_done:
+            return self._end_on_support(at)
         gamma, gamma_prime = self.schedule.steps()
         # In a metric of its own, an event begins anew from y.
         x, g, q = at[:1] + at[2:] if self.corrects else after_step(at, gamma, self.prox)
@@ -270,6 +272,14 @@ class AdaptiveStepper(Stepper):
         elif not small:
             self._jump(at, x, z - gamma_prime * q, g)
         return found[1]
+
+    def _end_on_support(self, at: Evaluation) -> float:
+        """End at a point whose least subgradient is known to be at most tol: no gradient mapping
+        is larger, and no step is taken to measure it."""
+        assert self.prox is not None
+        self.best, self.last, self.is_small = at, at, True
+        self.shown = at.y, at.f + self.prox.value(at.y)
+        return self.shown[1]
 
     def _measure(self, at: Evaluation, x: Array, gamma: float) -> float:
         """Evaluate the criterion; remember when it fell, when it was halved, and when x moved."""
