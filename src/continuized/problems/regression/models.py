@@ -171,7 +171,7 @@ class SingleOutput(Linear):
                 found[:m, :m] = inner
                 found[m, :m] = found[:m, m] = np.asarray(each @ A).ravel() / n
                 found[m, m] = each.sum() / n
-        found.ravel("K")[: m * size : size + 1] += self.l2  # a sparse one goes by columns
+        found.flat[: m * size : size + 1] += self.l2
         return found
 
     def _weighted_gram(self, A: Any, factors: Array | None) -> Array:
