@@ -30,6 +30,7 @@ import numpy as np
 from continuized.marked.kernels.gap import find_gap
 from continuized.problems.base import Array
 from continuized.solver.kernels.coordinate_passes import (
+    add_few_columns_to_hessian,
     add_rows_to_hessian,
     arrange_columns,
     descend,
@@ -54,6 +55,7 @@ TRUSTED = 1e-8  # of f at the start: a gap above is known from the steps, whatev
 DENSE_COLUMN, SPARSE_COLUMN = 4.0, 8.0
 SMALL, LARGEST = 1000, 4000  # coordinates of a Hessian that may always be made, or never
 PRODUCT = 0.25  # passes along a column that cost as much as its products with all of them
+FEW_PRODUCTS = 32**2  # of columns: to gather them for BLAS would take longer
 FEWEST = 13.0  # passes along columns that are worth a try
 FEW_ENTRIES = 2**17  # of a sparse X, which first passes along all columns take no time
 SWEEPS = 30  # of those passes
@@ -222,6 +224,12 @@ class _Columns:
             gather_columns(X, new, means, self._roots, self._room[old:count], curvatures)
             self._curvatures = np.append(self._curvatures, curvatures)
 
+    def add_to_hessian(self, chosen: Any, old: int, H: Array) -> None:
+        """Add the products of dense columns, those after the `old` first ones with all, to the
+        Hessian, without gathering them."""
+        X, means = self._reduced.problem.X, self._find_means(chosen)
+        add_few_columns_to_hessian(X, chosen, means, self._roots, old, H)
+
     def _find_means(self, chosen: Any) -> Array:
         means = self._reduced.means
         return np.zeros(len(chosen)) if means is None else means[chosen]
@@ -312,9 +320,13 @@ class _Hessian:
 
     def _add_columns(self, chosen: Any, H: Array, columns: _Columns) -> None:
         """Write the products of the new columns with all."""
-        columns.gather(chosen)
-        old, A = len(self._H), columns.A
-        H[old:] = A[old:] @ A.T if old else A @ A.T  # of the same array, BLAS makes one half
+        old, count = len(self._H), len(chosen)
+        if count * (count - old) <= FEW_PRODUCTS:
+            columns.add_to_hessian(chosen, old, H)
+        else:
+            columns.gather(chosen)
+            A = columns.A
+            H[old:] = A[old:] @ A.T if old else A @ A.T  # of the same array, BLAS makes one half
         H[:old, old:] = H[old:, :old].T
 
     def _add_rows(self, chosen: Any, H: Array, columns: _Columns) -> None:

@@ -80,7 +80,7 @@ class SupportSolver:
             if trial is None:
                 break
             at = found = trial
-        self.wait = self._find_wait(at.y)
+        self.wait = 0.0 if self.is_done else self._find_wait(at.y)
         return found
 
     def _find_slope(self, at: Evaluation) -> float:
