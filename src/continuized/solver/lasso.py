@@ -196,6 +196,8 @@ class _Columns:
         self._room = np.zeros((0, len(reduced.problem.y)))  # for dense ones, as rows
         self._curvatures = np.zeros(0)
         self._residual: Array | None = None  # where the last steps ended, of dense columns
+        n, shares = reduced.problem.row_count, reduced.problem.shares
+        self._roots = np.full(n, 1.0 / math.sqrt(n)) if shares is None else np.sqrt(shares / n)
 
     def forget(self) -> None:
         """Compute the residual again, before the next steps: w has changed, or rounding counts."""
@@ -205,11 +207,6 @@ class _Columns:
     def A(self) -> Array:
         """The dense ones that were gathered, as rows."""
         return self._room[: len(self._curvatures)]
-
-    @cached_property
-    def _roots(self) -> Array:
-        p, n = self._reduced.problem, len(self._reduced.problem.y)
-        return np.full(n, 1.0 / math.sqrt(n)) if p.shares is None else np.sqrt(p.shares / n)
 
     def gather(self, chosen: Any) -> None:
         """Copy the dense columns that are not there yet."""

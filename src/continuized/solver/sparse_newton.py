@@ -56,6 +56,7 @@ class SupportSolver:
         self._hessian = np.zeros((0, 0))
         self._leaving = 0  # entries that leave zero in the last step that was tried
         self.is_done = False  # whether the last try came to where no slope is above tol
+        self.value = math.inf  # of f + psi, where it ended
         self.wait = 0.0  # events until the next try
 
     @cached_property
@@ -65,9 +66,10 @@ class SupportSolver:
         sizes: Array = np.sqrt(np.maximum(scales, 1e-300))
         return sizes
 
-    def improve(self, evaluator: Evaluator, at: Evaluation) -> Evaluation | None:
-        """Go to where f + psi is smaller, and evaluate f there; None where no step goes there."""
-        self.is_done, found = False, None
+    def improve(self, evaluator: Evaluator, at: Evaluation, value: float) -> Evaluation | None:
+        """Go to where f + psi is smaller than this value, that at a point, and evaluate f there;
+        None where no step goes there."""
+        self.is_done, self.value, found = False, value, None
         if self._takes_coordinate_steps:
             found = self._descend(evaluator, at)
             at = at if found is None else found
@@ -96,7 +98,7 @@ class SupportSolver:
         from continuized.solver.lasso import solve_lasso
 
         self._takes_coordinate_steps = False  # once is enough
-        value, trial, point = at.f + self._prox.value(at.y), at, at.y.ravel()
+        trial, point = at, at.y.ravel()
 
         def evaluate(x: Array) -> tuple[float, Array]:
             nonlocal trial, point
@@ -104,7 +106,7 @@ class SupportSolver:
             return trial.f, trial.g.ravel()
 
         # Without tol, the rest is left to Newton's steps.
-        gap = 0.0 if self._tol > 0.0 else ENOUGH * abs(value)
+        gap = 0.0 if self._tol > 0.0 else ENOUGH * abs(self.value)
         psi = self._constants[:, : self._problem.column_count]
         found = solve_lasso(
             self._problem, psi, point.astype(np.float64), gap, MOST_PASSES,
@@ -113,7 +115,15 @@ class SupportSolver:
         if (point != found.x).any():  # where the intercept alone has moved
             evaluate(found.x)
         self.is_done = found.success and self._tol > 0.0
-        return trial if trial.f + self._prox.value(trial.y) < value else None
+        return self._take_if_lower(trial)
+
+    def _take_if_lower(self, trial: Evaluation) -> Evaluation | None:
+        """Return a trial where f + psi is smaller than it was, None for another."""
+        value = trial.f + self._prox.value(trial.y)
+        if not value < self.value:
+            return None
+        self.value = value
+        return trial
 
     def _try(self, evaluator: Evaluator, at: Evaluation, most: int) -> Evaluation | None:
         """Take one step of Newton in which at most so many entries leave zero, if f + psi falls.
@@ -127,16 +137,18 @@ class SupportSolver:
             return None
         H = self._find_hessian(at.y, free)
         direction = solve_definite(H + np.diag(self._constants[1][free]), -slopes)
-        value = at.f + self._prox.value(at.y)
         if direction is None:
             return None
-        if -inner(slopes, direction) > ROUNDING * abs(value):
-            return self._search(evaluator, at, free, signs, direction, value)
+        if -inner(slopes, direction) > ROUNDING * abs(self.value):
+            return self._search(evaluator, at, free, signs, direction)
         y = self._move(at.y, free, signs, direction)
         trial = evaluator.evaluate(y)
         l1, l2 = self._constants[:2, free]
         left = trial.g.ravel()[free] + l1 * signs + l2 * y.ravel()[free]
-        return trial if norm(left) < 0.5 * norm(slopes) else None
+        if not norm(left) < 0.5 * norm(slopes):
+            return None
+        self.value = trial.f + self._prox.value(trial.y)
+        return trial
 
     def _choose_free(self, at: Evaluation, most: int) -> tuple[Any, Array, Array]:
         """Choose the entries that move, and return the sign that each must keep and its slope.
@@ -177,15 +189,14 @@ class SupportSolver:
         return np.asarray(self._hessian[np.ix_(chosen, chosen)])
 
     def _search(
-        self, evaluator: Evaluator, at: Evaluation, free: Any, signs: Array, direction: Array,
-        value: float,
-    ) -> Evaluation | None:  # fmt: skip
+        self, evaluator: Evaluator, at: Evaluation, free: Any, signs: Array, direction: Array
+    ) -> Evaluation | None:
         """Take the step, or a part of it, if f + psi falls."""
         for length in LENGTHS:
             y = self._move(at.y, free, signs, length * direction)
-            trial = evaluator.evaluate(y)
-            if trial.f + self._prox.value(y) < value:
-                return trial
+            found = self._take_if_lower(evaluator.evaluate(y))
+            if found is not None:
+                return found
         return None
 
     def _move(self, x: Array, free: Any, signs: Array, step: Array) -> Array:
@@ -211,7 +222,8 @@ def _are_coordinate_steps_certain(problem: Any, constants: Array) -> bool:
         return False
     d = problem.column_count
     l1, _, low, high = constants[:, :d]
-    if not ((l1 > 0.0) | (np.isfinite(low) & np.isfinite(high))).all():
+    grows = l1 > 0.0
+    if not (grows.all() or (grows | (np.isfinite(low) & np.isfinite(high))).all()):
         return False
     free = [[0.0], [0.0], [-np.inf], [np.inf]]
     return not problem.intercept or bool((constants[:, d:] == free).all())

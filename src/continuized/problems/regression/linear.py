@@ -227,7 +227,7 @@ class Linear(Regression):
     @property
     def _parts(self) -> int:
         """The number of parts of a pass: one for each thread, or one where X is small."""
-        return min(threads.count(), len(self.y)) if self.X.size >= LARGE else 1
+        return min(threads.count(), self.row_count) if self.entry_count >= LARGE else 1
 
 
 def squares_of(entries: Array) -> Array:

@@ -198,15 +198,16 @@ class AdaptiveStepper(Stepper):
         # In a metric that is made to be the curvature, L is near 1.
         near_1 = self.corrects or self.metric_kind not in ("", "diag")
         self.evaluator.correct = self._correct_metric if self.corrects else None
-        seen = 0.0 if self.support is None else self._begin_on_support()
+        seen = 0.0 if self.support is None else self._begin_on_support(value)
         L = 1.0 if known or near_1 else seen or self.evaluator.first_L(self.last)
         self.schedule = FixedSchedule(known) if known else AdaptiveSchedule(L)
         return Progress(rows=row)
 
-    def _begin_on_support(self) -> float:
-        """Start from a better point than x0; return what both show of L, 0 where it is nothing."""
+    def _begin_on_support(self, value: float) -> float:
+        """Start from a better point than x0, where f + psi has this value; return what both show of
+        L, 0 where it is nothing."""
         assert self.support is not None
-        first, better = self.last, self.support.improve(self.evaluator, self.last)
+        first, better = self.last, self.support.improve(self.evaluator, self.last, value)
         if better is None:
             return 0.0
         self.best = self.last = self.improved = better
@@ -276,10 +277,10 @@ class AdaptiveStepper(Stepper):
     def _end_on_support(self, at: Evaluation) -> float:
         """End at a point whose least subgradient is known to be at most tol: no gradient mapping
         is larger, and no step is taken to measure it."""
-        assert self.prox is not None
+        assert self.support is not None
         self.best, self.last, self.is_small = at, at, True
-        self.shown = at.y, at.f + self.prox.value(at.y)
-        return self.shown[1]
+        self.shown = at.y, self.support.value
+        return self.support.value
 
     def _measure(self, at: Evaluation, x: Array, gamma: float) -> float:
         """Evaluate the criterion; remember when it fell, when it was halved, and when x moved."""
@@ -325,8 +326,10 @@ class AdaptiveStepper(Stepper):
     def _improve(self, x: Array) -> bool:
         """Go on from a better point on the support of x, if there is one."""
         assert self.support is not None
+        assert self.prox is not None
         at = self.evaluator.evaluate(x)
-        self.since, self.ready = 0, self.support.improve(self.evaluator, at)
+        value = at.f + self.prox.value(x)
+        self.since, self.ready = 0, self.support.improve(self.evaluator, at, value)
         self.improved = self.ready
         if self.ready is not None:
             self._restart_from(self.ready.y)
