@@ -102,6 +102,8 @@ class Diagonal(_Named):
         self.size = self._entries.size
 
     def solve(self, g: Array) -> Array:
+        if g.shape == self._entries.shape:
+            return np.asarray(g / self._entries)
         return np.asarray(_columns(g, self.size) / self._entries[:, None]).reshape(g.shape)
 
 

@@ -353,43 +353,51 @@ class SoftmaxRegression(Linear):
         """The gradient of f at W, in the shape of x."""
         return self.value_and_gradient(x)[1]
 
+    @np.errstate(**NOT_FINITE)
     def value_and_gradient(self, x: ArrayLike) -> tuple[float, Array]:
         """f(W) and its gradient, in the shape and the precision of x."""
+        x = np.asarray(x)
         point = flat(x, self.dim)
-        W = np.ascontiguousarray(point.astype(np.float64).reshape(-1, self.classes).T)
-        n, d = self.X.shape
-        parts = self._parts
-        cuts = [n * part // parts for part in range(parts + 1)]
-        small = self.X.size * self.classes < SMALL_WORK
-        with nullcontext() if small else threads.blas_on_one_thread():
-            sums = threads.in_parts(lambda i: self._sum_rows(W, cuts[i], cuts[i + 1]), parts)
-        with np.errstate(**NOT_FINITE):
-            gradient = sum(slopes for _, slopes in sums) / n
-            gradient[:, :d] += self.l2 * W[:, :d]
-        f = sum(total for total, _ in sums) / n + 0.5 * self.l2 * threads.norm(W[:, :d]) ** 2
-        return f, gradient.T.astype(point.dtype, copy=False).reshape(np.shape(x))
+        W = np.array(point.reshape(-1, self.classes).T, np.float64, order="C")
+        n, d = self.row_count, self.column_count
+        if self.entry_count * self.classes < SMALL_WORK:
+            total, gradient = self._sum_rows(W, 0, n)
+        else:
+            total, gradient = self._sum_in_parts(W)
+        gradient /= n
+        gradient[:, :d] += self.l2 * W[:, :d]
+        f = total / n + 0.5 * self.l2 * threads.norm(W[:, :d]) ** 2
+        return f, gradient.T.astype(point.dtype, copy=False).reshape(x.shape)
 
+    def _sum_in_parts(self, W: Array) -> tuple[float, Array]:
+        """What `_sum_rows` gives for all rows, by all threads, if they are many."""
+        n, parts = self.row_count, self._parts
+        cuts = [n * part // parts for part in range(parts + 1)]
+        with threads.blas_on_one_thread():
+            sums = threads.in_parts(lambda i: self._sum_rows(W, cuts[i], cuts[i + 1]), parts)
+        return sum(total for total, _ in sums), np.asarray(sum(slopes for _, slopes in sums))
+
+    @np.errstate(**NOT_FINITE)  # here too: the threads of a pool do not have the caller's
     def _sum_rows(self, W: Array, first: int, last: int) -> tuple[float, Array]:
         """The sum of the losses of rows first, ..., last - 1, and its gradient in W.
 
         W and all else have a class a row here: sums over the classes then run along the rows of
         data, twice as quick.  Few rows at a time, so that X is read from memory once.
         """
-        d = self.X.shape[1]
-        gradient, total = np.zeros_like(W), 0.0
+        d = self.column_count
+        gradient, total = np.zeros(W.shape), 0.0
         at_once = max(BLOCK // max(d, 1), LEAST_ROWS)
-        with np.errstate(**NOT_FINITE):  # here: the threads of a pool do not have the caller's
-            for start in range(first, last, at_once):
-                rows = slice(start, min(start + at_once, last))
-                X = self.X[rows]
-                scores = np.ascontiguousarray(W[:, :d] @ X.T)  # of a sparse X in another order
-                if self.intercept:
-                    scores += W[:, d:]
-                value, slopes = self._losses(scores, rows)
-                total += value
-                gradient[:, :d] += slopes @ X
-                if self.intercept:
-                    gradient[:, d] += slopes.sum(axis=1)
+        for start in range(first, last, at_once):
+            rows = slice(start, min(start + at_once, last))
+            X = self.X[rows]
+            scores = np.ascontiguousarray(W[:, :d] @ X.T)  # of a sparse X in another order
+            if self.intercept:
+                scores += W[:, d:]
+            value, slopes = self._losses(scores, rows)
+            total += value
+            gradient[:, :d] += slopes @ X
+            if self.intercept:
+                gradient[:, d] += slopes.sum(axis=1)
         return total, gradient
 
     def _losses(self, scores: Array, rows: slice) -> tuple[float, Array]:
