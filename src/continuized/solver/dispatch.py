@@ -39,6 +39,14 @@ REASON_UNKNOWN_L = 'L is found on the way, and restarts stand in for mu (method=
 REASON_SUPPORT = (
     'Full gradients (method="continuized"), and Newton\'s steps on the entries that are not zero.'
 )
+# Of a regression, by the kind of metric.
+REASONS = {
+    "gram": "the Hessian of {0.dim} variables is cheap to factorise",
+    "rows": "the Hessian is cheap to factorise in the space of its {0.row_count} rows",
+    "blocks": "of the Hessian of {0.dim} variables, blocks are cheap to factorise",
+    "diag": "only {0.density:.2g} of X is not zero, and its Hessian nearly diagonal",
+    "nystrom": "{0.dim} variables are too many to factorise the Hessian",
+}
 
 # Options of SciPy's minimize, and what to use here instead.
 ELSEWHERE = {
@@ -203,13 +211,7 @@ def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any,
 
         reason = f"{n} rows are fewer than {d} columns"
         return DualCoordinate(), None, f"Dual coordinates (cz.DualCoordinate()): {reason}."
-    reason = {
-        "gram": f"the Hessian of {problem.dim} variables is cheap to factorise",
-        "rows": f"the Hessian is cheap to factorise in the space of its {n} rows",
-        "blocks": f"of the Hessian of {problem.dim} variables, blocks are cheap to factorise",
-        "diag": f"only {problem.density:.2g} of X is not zero, and its Hessian nearly diagonal",
-        "nystrom": f"{problem.dim} variables are too many to factorise the Hessian",
-    }[kind]
+    reason = REASONS[kind].format(problem)
     return "continuized", kind, f'Full gradients with metric="{kind}": {reason}.'
 
 
@@ -221,7 +223,7 @@ def add_support(
     Not for a run with a checkpoint: what these steps keep between events is not saved.
     """
     prox = options.prox
-    if prox is None or not (isinstance(prox, Separable) and np.any(prox.l1 > 0.0)):
+    if not (isinstance(prox, Separable) and (np.asarray(prox.l1) > 0.0).any()):
         return options, why
     if not (isinstance(problem, Regression) and (problem.classes == 1 or problem.is_here)):
         return options, why

@@ -14,6 +14,8 @@ residual kept.
 
 These are the steps of `CoordinateDescent(accelerated=False)`, in turn: where each costs so little,
 momentum has nothing to save.  An intercept is always where f is least in it, given the others.
+
+Importing this module imports Numba: load it only where it is used.
 """
 
 from __future__ import annotations
@@ -25,7 +27,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from continuized.marked.kernels.gap import find_gap
 from continuized.problems.base import Array
+from continuized.solver.kernels.coordinate_passes import (
+    add_few_columns_to_hessian,
+    add_rows_to_hessian,
+    arrange_columns,
+    descend,
+    descend_on_columns,
+    find_slopes,
+    find_way,
+    gather_columns,
+)
+from continuized.solver.kernels.gram import solve_cholesky
 from continuized.solver.metric import factor
 from continuized.support.threads import inner, interruptible
 
@@ -41,6 +55,7 @@ TRUSTED = 1e-8  # of f at the start: a gap above is known from the steps, whatev
 DENSE_COLUMN, SPARSE_COLUMN = 4.0, 8.0
 SMALL, LARGEST = 1000, 4000  # coordinates of a Hessian that may always be made, or never
 PRODUCT = 0.25  # passes along a column that cost as much as its products with all of them
+FEW_PRODUCTS = 32**2  # of columns: to gather them for BLAS would take longer
 FEWEST = 13.0  # passes along columns that are worth a try
 FEW_ENTRIES = 2**17  # of a sparse X, which first passes along all columns take no time
 SWEEPS = 30  # of those passes
@@ -81,28 +96,26 @@ def solve_lasso(
     >>> found.x.round(12).tolist(), found.success
     ([3.0, 0.0], True)
     """
-    from continuized.marked.kernels.gap import find_gap
-    from continuized.solver.kernels.coordinate_passes import find_slopes
-
     reduced = _Reduced(problem, constants[1], evaluate or problem.value_and_gradient)
     w, passes, exact = x[: reduced.count].copy(), 0, 1.0
     psi, slopes = constants.take((0, 2, 3), axis=0), np.empty(reduced.count)
     chosen, hessian, columns = np.zeros(0, np.intp), _Hessian(reduced), _Columns(reduced)
     f, g = reduced.evaluate(w) if first is None else reduced.reduce(*first, w)
     largest = TRUSTED * f
+    # Not where a gap alone is asked for: near rounding these passes would be in vain.
+    is_small = reduced.is_sparse and reduced.entries <= FEW_ENTRIES
+    sweeps = SWEEPS if is_small and slope > 0.0 else 0  # along all columns, which come first
     while True:
         gap = max(find_gap(f, g, w, *psi), 0.0)
         square = find_slopes(g, w, psi, slopes)
         success = gap <= tol or square <= slope * slope
         if success or passes >= most or exact < LEAST_EXACT:
             return Minimum(reduced.complete(w), gap, passes, success)
-        # Not where a gap alone is asked for: near rounding these passes would be in vain.
-        is_small = reduced.is_sparse and reduced.entries <= FEW_ENTRIES
-        if is_small and slope > 0.0 and not passes:
+        if sweeps:
             goal = EXACT * tol, (FLAT * slope) ** 2
-            passes = columns.descend(np.arange(w.size), w, w, psi, *goal, min(SWEEPS, most))
+            passes = columns.descend(np.arange(w.size), w, w, psi, *goal, min(sweeps, most))
             columns.forget()
-            chosen = w.nonzero()[0]
+            chosen, sweeps = w.nonzero()[0], 0
             f, g = reduced.evaluate(w)
             continue
         new = _choose_new(slopes, chosen)
@@ -183,6 +196,8 @@ class _Columns:
         self._room = np.zeros((0, len(reduced.problem.y)))  # for dense ones, as rows
         self._curvatures = np.zeros(0)
         self._residual: Array | None = None  # where the last steps ended, of dense columns
+        n, shares = reduced.problem.row_count, reduced.problem.shares
+        self._roots = np.full(n, 1.0 / math.sqrt(n)) if shares is None else np.sqrt(shares / n)
 
     def forget(self) -> None:
         """Compute the residual again, before the next steps: w has changed, or rounding counts."""
@@ -193,15 +208,8 @@ class _Columns:
         """The dense ones that were gathered, as rows."""
         return self._room[: len(self._curvatures)]
 
-    @cached_property
-    def _roots(self) -> Array:
-        p, n = self._reduced.problem, len(self._reduced.problem.y)
-        return np.full(n, 1.0 / math.sqrt(n)) if p.shares is None else np.sqrt(p.shares / n)
-
     def gather(self, chosen: Any) -> None:
         """Copy the dense columns that are not there yet."""
-        from continuized.solver.kernels.coordinate_passes import gather_columns
-
         old, count = len(self.A), len(chosen)
         if count > len(self._room):
             room = np.empty((min(2 * count, self._reduced.count), len(self._roots)))
@@ -213,6 +221,12 @@ class _Columns:
             gather_columns(X, new, means, self._roots, self._room[old:count], curvatures)
             self._curvatures = np.append(self._curvatures, curvatures)
 
+    def add_to_hessian(self, chosen: Any, old: int, H: Array) -> None:
+        """Add the products of dense columns, those after the `old` first ones with all, to the
+        Hessian, without gathering them."""
+        X, means = self._reduced.problem.X, self._find_means(chosen)
+        add_few_columns_to_hessian(X, chosen, means, self._roots, old, H)
+
     def _find_means(self, chosen: Any) -> Array:
         means = self._reduced.means
         return np.zeros(len(chosen)) if means is None else means[chosen]
@@ -221,8 +235,6 @@ class _Columns:
     def _sparse(self) -> tuple[Array, Array, Array, Array]:
         """(entries of the columns of X, scaled, their rows, where each column begins, and the
         curvatures along all of them)."""
-        from continuized.solver.kernels.coordinate_passes import arrange_columns
-
         X, count = self._reduced.problem.X, self._reduced.count
         means = np.zeros(count) if self._reduced.means is None else self._reduced.means
         values, rows = np.empty(X.data.size), np.empty_like(X.indices)
@@ -246,8 +258,6 @@ class _Columns:
     ) -> int:
         """Take steps from part, that of w, in place, until a pass changes little; return the
         passes."""
-        from continuized.solver.kernels.coordinate_passes import descend_on_columns
-
         reduced, r = self._reduced, self._residual
         if r is None:
             r = self._find_residual(w)
@@ -307,15 +317,17 @@ class _Hessian:
 
     def _add_columns(self, chosen: Any, H: Array, columns: _Columns) -> None:
         """Write the products of the new columns with all."""
-        columns.gather(chosen)
-        old, A = len(self._H), columns.A
-        H[old:] = A[old:] @ A.T if old else A @ A.T  # of the same array, BLAS makes one half
+        old, count = len(self._H), len(chosen)
+        if count * (count - old) <= FEW_PRODUCTS:
+            columns.add_to_hessian(chosen, old, H)
+        else:
+            columns.gather(chosen)
+            A = columns.A
+            H[old:] = A[old:] @ A.T if old else A @ A.T  # of the same array, BLAS makes one half
         H[:old, old:] = H[old:, :old].T
 
     def _add_rows(self, chosen: Any, H: Array, columns: _Columns) -> None:
         """Do the same for a sparse X, by its rows; their means are taken away from the sums."""
-        from continuized.solver.kernels.coordinate_passes import add_rows_to_hessian
-
         p, old, n = self._reduced.problem, len(self._H), len(self._reduced.problem.y)
         place = np.full(self._reduced.count, -1, np.int32)
         place[chosen] = np.arange(len(chosen))
@@ -331,8 +343,6 @@ class _Hessian:
     def descend(self, g: Array, x: Array, psi: Array, least: float, flat: float, most: int) -> int:
         """Take steps from x, where the gradient is g, in place, until a pass changes little; return
         the passes."""
-        from continuized.solver.kernels.coordinate_passes import descend
-
         H, passes, leaps = self._H, 0, True
         while passes < most:
             moving, at_once = np.count_nonzero(x), most - passes
@@ -358,8 +368,6 @@ def _leap(H: Array, g: Array, x: Array, psi: Array) -> float:
 
     On the face f + psi is quadratic, so that it falls along the whole way.
     """
-    from continuized.solver.kernels.coordinate_passes import find_way
-
     l1, low, high = psi
     free = ((x != 0.0) & (x > low) & (x < high)).nonzero()[0]
     if not 0 < len(free) <= MOST_LEAPING:
@@ -377,8 +385,6 @@ def _leap(H: Array, g: Array, x: Array, psi: Array) -> float:
 def solve_definite(H: Array, right: Array) -> Array | None:
     """Solve by Cholesky's factors, of a little more than H where it is singular; None if not even
     that is definite."""
-    from continuized.solver.kernels.gram import solve_cholesky
-
     scale = 1.0 / np.sqrt(np.maximum(H.diagonal(), 1e-300))
     H = H * scale * scale[:, np.newaxis]
     for ridge in (0.0, RIDGE):
@@ -396,12 +402,16 @@ def solve_definite(H: Array, right: Array) -> Array | None:
 
 def _choose_new(slopes: Array, chosen: Any) -> Any:
     """Return the coordinates that enter the working set: of those that would move, the ones with
-    the largest slopes."""
+    the largest slopes.
+
+    By what a step of their own would gain, slope^2 over twice the curvature, the passes are as many
+    on the whole, whatever the scales of the columns, and the curvatures cost a pass over the data.
+    """
     if slopes.size <= ALL_CHOSEN:
         return np.arange(len(chosen), slopes.size)
     slopes = np.abs(slopes)
     slopes[chosen] = 0.0
-    new = np.flatnonzero(slopes)
+    new = slopes.nonzero()[0]
     room = max(ALL_CHOSEN, int(ROOM * math.sqrt(slopes.size)), len(chosen))
     if len(new) > room:
         new = new[np.argpartition(slopes[new], len(new) - room)[-room:]]

@@ -102,6 +102,8 @@ class Diagonal(_Named):
         self.size = self._entries.size
 
     def solve(self, g: Array) -> Array:
+        if g.shape == self._entries.shape:
+            return np.asarray(g / self._entries)
         return np.asarray(_columns(g, self.size) / self._entries[:, None]).reshape(g.shape)
 
 
@@ -129,14 +131,15 @@ class Dense(_Named):
 
     @classmethod
     def of(cls, P: Array) -> Dense:
-        """Make one of a P known to be symmetric and finite; ValueError if it is not definite."""
+        """Make one of a P known to be symmetric and finite, in its place; ValueError if it is not
+        definite."""
         metric = cls.__new__(cls)
         metric._take(P)
         return metric
 
     def _take(self, P: Array) -> None:
         self.size = len(P)
-        self._factor = interruptible(float(len(P)) ** 3 / 3.0, factor, P)
+        self._factor = interruptible(float(len(P)) ** 3 / 3.0, factor, P, False)
 
     def solve(self, g: Array) -> Array:
         from continuized.solver.kernels.gram import solve_cholesky
@@ -146,8 +149,9 @@ class Dense(_Named):
         return np.ascontiguousarray(rows.T).reshape(g.shape)
 
 
-def factor(P: Array) -> Array:
-    """Factor P: the lower triangle is Cholesky's factor, the upper one still that of P.
+def factor(P: Array, copied: bool = True) -> Array:
+    """Factor P, or if it need not be kept, in its place: the lower triangle is Cholesky's factor,
+    the upper one still that of P.
 
     A large one by LAPACK, whose threads would wait for each other longer than a small one takes.
 
@@ -156,7 +160,7 @@ def factor(P: Array) -> Array:
     from continuized.solver.kernels.gram import factor_cholesky
     from continuized.support.jit import HAS_NUMBA
 
-    half = np.array(P, dtype=np.float64, order="C")
+    half = np.array(P, dtype=np.float64, order="C", copy=copied or None)
     if len(half) <= SMALL_FACTOR or not HAS_NUMBA:
         if not factor_cholesky(half):
             raise ValueError(NOT_DEFINITE)

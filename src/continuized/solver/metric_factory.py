@@ -169,17 +169,18 @@ class MetricFactory:
     def steps(self) -> dict[str, float]:
         """After how many steps a metric of a kind is made anew: they cost as much."""
         p = self.problem
-        least: dict[str, float] = dict(LEAST_STEPS)
-        longer = LEARNING_LONGER if self.corrects else 1.0
-        if self.corrects:
-            least = dict.fromkeys(least, LEARNING_STEPS)
-        elif _is_whole(p):
-            least["gram"] = 1
-        steps = {kind: max(some, longer * self.cost[kind]) for kind, some in least.items()}
         if p.loss == SQUARED:
             steps = dict.fromkeys(NAMES, math.inf)  # it would be the same again
-        elif p.classes > 1 and not self.corrects:
-            steps["gram"] = self._whole_after
+        else:
+            least: dict[str, float] = dict(LEAST_STEPS)
+            longer = LEARNING_LONGER if self.corrects else 1.0
+            if self.corrects:
+                least = dict.fromkeys(least, LEARNING_STEPS)
+            elif _is_whole(p):
+                least["gram"] = 1
+            steps = {kind: max(some, longer * self.cost[kind]) for kind, some in least.items()}
+            if p.classes > 1 and not self.corrects:
+                steps["gram"] = self._whole_after
         # A sketch is no better than what is learnt in so many steps.
         leaves = self._begins_with_diagonal and self._first_hessian not in ("diag", "nystrom")
         first = max(FIRST_STEPS, self._cost_after("diag")) if leaves else math.inf
@@ -275,7 +276,7 @@ def make_factory(kind: Any, problem: Problem, root: Root, learns: bool = False) 
     regression: Any = problem
     if regression.variables == 0:
         raise ValueError("the problem has no variables: X has no columns")
-    if not np.all(np.isfinite(regression.column_scales)):
+    if not np.isfinite(regression.column_scales).all():
         raise ValueError("X is too large, its squares overflow: divide its columns by a number")
     if kind == "rows" and not (regression.l2 > 0.0 and regression.loss != SOFTMAX):
         raise ValueError(
@@ -337,8 +338,10 @@ def _least(p: Any) -> float:
 def _floor(p: Any) -> Array:
     """What keeps a factorisation from failing: small against each entry of the diagonal, for the
     columns may be of any scale; 1 for an empty column, along which nothing ever moves."""
-    small = np.finfo(np.float64).eps * p.variables * p.column_scales
-    return np.where(p.column_scales > 0.0, np.maximum(small, 1e-300), 1.0)
+    scales = p.column_scales
+    floor: Array = np.maximum(math.ulp(1.0) * p.variables * scales, 1e-300)
+    floor[scales == 0.0] = 1.0
+    return floor
 
 
 def _penalty(p: Any) -> Array:
@@ -386,8 +389,8 @@ def _is_whole(p: Any) -> bool:
 
 def _add_floor(p: Any, P: Array) -> Array:
     """Add to the diagonal what keeps a factorisation from failing."""
-    diagonal = np.einsum("ii->i", P)
-    diagonal += np.maximum(_floor(p), math.ulp(1.0) * p.variables * diagonal)
+    own = math.ulp(1.0) * p.variables * P.diagonal()
+    P.flat[:: len(P) + 1] += np.maximum(_floor(p), own)
     return P
 
 

@@ -22,7 +22,6 @@ from continuized.problems.losses import SQUARED
 from continuized.problems.regression.linear import Linear
 from continuized.process.prox import Separable, clip
 from continuized.solver.array_api import inner, norm
-from continuized.solver.lasso import solve_definite, solve_lasso
 from continuized.solver.metric_factory import BLAS_QUICKER, SPARSE_SLOWER, STEP
 from continuized.solver.steppers.evaluations import Evaluation, Evaluator
 
@@ -56,6 +55,8 @@ class SupportSolver:
         self._seen: Any = np.zeros(0, np.intp)  # the variables of the Hessian that is kept
         self._hessian = np.zeros((0, 0))
         self._leaving = 0  # entries that leave zero in the last step that was tried
+        self.is_done = False  # whether the last try came to where no slope is above tol
+        self.value = math.inf  # of f + psi, where it ended
         self.wait = 0.0  # events until the next try
 
     @cached_property
@@ -65,11 +66,14 @@ class SupportSolver:
         sizes: Array = np.sqrt(np.maximum(scales, 1e-300))
         return sizes
 
-    def improve(self, evaluator: Evaluator, at: Evaluation) -> Evaluation | None:
-        """Go to where f + psi is smaller, and evaluate f there; None where no step goes there."""
-        found, is_done = self._descend(evaluator, at)
-        at = at if found is None else found
-        for _ in range(0 if is_done else MOST_STEPS):
+    def improve(self, evaluator: Evaluator, at: Evaluation, value: float) -> Evaluation | None:
+        """Go to where f + psi is smaller than this value, that at a point, and evaluate f there;
+        None where no step goes there."""
+        self.is_done, self.value, found = False, value, None
+        if self._takes_coordinate_steps:
+            found = self._descend(evaluator, at)
+            at = at if found is None else found
+        for _ in range(0 if self.is_done else MOST_STEPS):
             if self._find_slope(at) <= self._tol:
                 break
             trial = self._try(evaluator, at, LEAST_NEW)
@@ -78,7 +82,7 @@ class SupportSolver:
             if trial is None:
                 break
             at = found = trial
-        self.wait = self._find_wait(at.y)
+        self.wait = 0.0 if self.is_done else self._find_wait(at.y)
         return found
 
     def _find_slope(self, at: Evaluation) -> float:
@@ -89,50 +93,62 @@ class SupportSolver:
         psi, slopes = self._constants[[0, 2, 3]], np.empty(y.size)
         return math.sqrt(find_slopes(at.g.ravel() + l2 * y, y, psi, slopes))
 
-    def _descend(self, evaluator: Evaluator, at: Evaluation) -> tuple[Evaluation | None, bool]:
-        """Go along the coordinates, in turn, if f + psi falls so; tell whether all is done."""
-        if not self._takes_coordinate_steps:
-            return None, False
+    def _descend(self, evaluator: Evaluator, at: Evaluation) -> Evaluation | None:
+        """Go along the coordinates, in turn, if f + psi falls so."""
+        from continuized.solver.lasso import solve_lasso
+
         self._takes_coordinate_steps = False  # once is enough
-        value, last = at.f + self._prox.value(at.y), [at]
+        trial, point = at, at.y.ravel()
 
         def evaluate(x: Array) -> tuple[float, Array]:
-            last[0] = evaluator.evaluate(x.astype(at.y.dtype, copy=False).reshape(at.y.shape))
-            return last[0].f, last[0].g.ravel()
+            nonlocal trial, point
+            trial, point = evaluator.evaluate(x.astype(at.y.dtype).reshape(at.y.shape)), x
+            return trial.f, trial.g.ravel()
 
         # Without tol, the rest is left to Newton's steps.
-        gap = 0.0 if self._tol > 0.0 else ENOUGH * abs(value)
-        psi = self._constants[:, : self._problem.X.shape[1]]
+        gap = 0.0 if self._tol > 0.0 else ENOUGH * abs(self.value)
+        psi = self._constants[:, : self._problem.column_count]
         found = solve_lasso(
-            self._problem, psi, at.y.ravel().astype(np.float64), gap, MOST_PASSES,
+            self._problem, psi, point.astype(np.float64), gap, MOST_PASSES,
             slope=self._tol, evaluate=evaluate, first=(at.f, at.g.ravel()),
         )  # fmt: skip
-        if not np.array_equal(last[0].y.ravel(), found.x):  # where the intercept alone has moved
+        if (point != found.x).any():  # where the intercept alone has moved
             evaluate(found.x)
-        trial = last[0]
-        falls = trial.f + self._prox.value(trial.y) < value
-        return trial if falls else None, found.success and self._tol > 0.0
+        self.is_done = found.success and self._tol > 0.0
+        return self._take_if_lower(trial)
+
+    def _take_if_lower(self, trial: Evaluation) -> Evaluation | None:
+        """Return a trial where f + psi is smaller than it was, None for another."""
+        value = trial.f + self._prox.value(trial.y)
+        if not value < self.value:
+            return None
+        self.value = value
+        return trial
 
     def _try(self, evaluator: Evaluator, at: Evaluation, most: int) -> Evaluation | None:
         """Take one step of Newton in which at most so many entries leave zero, if f + psi falls.
 
         What is too small a fall to be seen is one where the slopes become smaller by half.
         """
+        from continuized.solver.lasso import solve_definite
+
         free, signs, slopes = self._choose_free(at, most)
         if not 0 < len(free) <= MOST_FREE:
             return None
         H = self._find_hessian(at.y, free)
         direction = solve_definite(H + np.diag(self._constants[1][free]), -slopes)
-        value = at.f + self._prox.value(at.y)
         if direction is None:
             return None
-        if -inner(slopes, direction) > ROUNDING * abs(value):
-            return self._search(evaluator, at, free, signs, direction, value)
+        if -inner(slopes, direction) > ROUNDING * abs(self.value):
+            return self._search(evaluator, at, free, signs, direction)
         y = self._move(at.y, free, signs, direction)
         trial = evaluator.evaluate(y)
         l1, l2 = self._constants[:2, free]
         left = trial.g.ravel()[free] + l1 * signs + l2 * y.ravel()[free]
-        return trial if norm(left) < 0.5 * norm(slopes) else None
+        if not norm(left) < 0.5 * norm(slopes):
+            return None
+        self.value = trial.f + self._prox.value(trial.y)
+        return trial
 
     def _choose_free(self, at: Evaluation, most: int) -> tuple[Any, Array, Array]:
         """Choose the entries that move, and return the sign that each must keep and its slope.
@@ -173,15 +189,14 @@ class SupportSolver:
         return np.asarray(self._hessian[np.ix_(chosen, chosen)])
 
     def _search(
-        self, evaluator: Evaluator, at: Evaluation, free: Any, signs: Array, direction: Array,
-        value: float,
-    ) -> Evaluation | None:  # fmt: skip
+        self, evaluator: Evaluator, at: Evaluation, free: Any, signs: Array, direction: Array
+    ) -> Evaluation | None:
         """Take the step, or a part of it, if f + psi falls."""
         for length in LENGTHS:
             y = self._move(at.y, free, signs, length * direction)
-            trial = evaluator.evaluate(y)
-            if trial.f + self._prox.value(y) < value:
-                return trial
+            found = self._take_if_lower(evaluator.evaluate(y))
+            if found is not None:
+                return found
         return None
 
     def _move(self, x: Array, free: Any, signs: Array, step: Array) -> Array:
@@ -207,6 +222,8 @@ def _are_coordinate_steps_certain(problem: Any, constants: Array) -> bool:
         return False
     d = problem.column_count
     l1, _, low, high = constants[:, :d]
-    grows = (l1 > 0.0).all() or np.all((l1 > 0.0) | np.isfinite(low) & np.isfinite(high))
-    free = np.array([[0.0], [0.0], [-np.inf], [np.inf]])
-    return bool(grows and (not problem.intercept or np.all(constants[:, d:] == free)))
+    grows = l1 > 0.0
+    if not (grows.all() or (grows | (np.isfinite(low) & np.isfinite(high))).all()):
+        return False
+    free = [[0.0], [0.0], [-np.inf], [np.inf]]
+    return not problem.intercept or bool((constants[:, d:] == free).all())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,9 +22,12 @@ def load_lazily(
 
     def load(name: str) -> Any:
         if name in home_of:
-            return getattr(importlib.import_module(f"{package}.{home_of[name]}"), name)
-        if name in modules:
-            return importlib.import_module(f"{package}.{modules[name]}")
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            found = getattr(importlib.import_module(f"{package}.{home_of[name]}"), name)
+        elif name in modules:
+            found = importlib.import_module(f"{package}.{modules[name]}")
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        setattr(sys.modules[package], name, found)  # which is not asked for again then
+        return found
 
     return load, public.copy, public

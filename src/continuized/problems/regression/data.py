@@ -7,8 +7,8 @@ user's own matrix is never changed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,8 @@ INT32_MAX = int(np.iinfo(np.int32).max)
 
 def check_data(X: Any, y: Any) -> tuple[Any, Array]:
     """Return X as a C-ordered or a canonical CSR array, float32 or float64, and y as float64."""
-    from scipy import sparse
-
     labels = check.array(y, "y", dtype=np.float64, finite=True)
-    X = _convert_sparse(X) if sparse.issparse(X) else _convert_dense(X)
+    X = _convert_sparse(X) if is_sparse(X) else _convert_dense(X)
     if X.ndim != 2:
         raise ValueError(f"X must be a matrix with a row for each entry of y, got shape {X.shape}")
     n = X.shape[0]
@@ -83,10 +81,21 @@ def check_class_labels(y: Array, classes: Any) -> tuple[Array, int]:
     return y.astype(np.intp), classes
 
 
+def is_sparse(X: Any) -> bool:
+    """Tell whether X is a sparse matrix of SciPy, which need not be loaded to know an array."""
+    if isinstance(X, np.ndarray):
+        return False
+    from scipy import sparse
+
+    return bool(sparse.issparse(X))
+
+
 def _convert_dense(X: Any) -> Array:
     given = check.array(X, "X")
-    # An array that is in order, aligned and of the right type is used as it is, not copied.
-    return np.require(given, float_type(given.dtype), ("C_CONTIGUOUS", "ALIGNED"))
+    dtype, flags = float_type(given.dtype), given.flags
+    if given.dtype == dtype and flags.c_contiguous and flags.aligned:
+        return given  # not copied
+    return np.require(given, dtype, ("C_CONTIGUOUS", "ALIGNED"))
 
 
 def _convert_sparse(X: Any) -> Any:
@@ -100,9 +109,10 @@ def _convert_sparse(X: Any) -> Any:
     # Of a CSR matrix, it shares the arrays; where it is an array already, without SciPy's checks.
     is_right = type(X) is sparse.csr_array and X.dtype in (np.float64, np.float32)
     if is_right and X.indices.dtype == X.indptr.dtype:
-        csr = copy(X)
-        for known in ("_has_canonical_format", "_has_sorted_indices"):
-            vars(csr).pop(known, None)  # the entries may have changed since it was found
+        csr = sparse.csr_array.__new__(sparse.csr_array)
+        # Not what was found of the entries before: they may have changed since.
+        known = ("_has_canonical_format", "_has_sorted_indices")
+        vars(csr).update({name: own for name, own in vars(X).items() if name not in known})
     else:
         csr = sparse.csr_array(X, dtype=float_type(X.dtype))
     if not len(csr.indices) == len(csr.data) == csr.indptr[-1]:
@@ -132,12 +142,12 @@ def _refuse_not_finite(X: Any) -> None:
     )
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def find_not_finite(entries: Array) -> Array:
     """Find the entries that are NaN or infinite; return their places in a flat array."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        # The sum shows them in one pass, without an array as large as X; it may overflow itself.
-        if np.isfinite(entries.sum(dtype=np.float64)):
-            return np.zeros(0, np.intp)
+    # The sum shows them in one pass, without an array as large as X; it may overflow itself.
+    if math.isfinite(entries.sum(dtype=np.float64)):
+        return np.zeros(0, np.intp)
     return np.flatnonzero(~np.isfinite(entries))
 
 
@@ -156,9 +166,9 @@ def check_lines(data: Array, indices: Array, indptr: Array, lines: int, across: 
         raise _fault(f"indptr has {len(indptr)} entries, it must have {lines + 1}")
     if indptr[0] != 0 or indptr[-1] > held:
         raise _fault(f"indptr must run from 0 to at most {held}, not {indptr[0]} to {indptr[-1]}")
-    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
-    if falls.size:
-        raise _fault(f"indptr[{falls[0] + 1}] is less than the entry before it")
+    falls = indptr[1:] < indptr[:-1]
+    if falls.any():
+        raise _fault(f"indptr[{falls.argmax() + 1}] is less than the entry before it")
     _check_inside(indices[: indptr[-1]], "indices", across)
 
 

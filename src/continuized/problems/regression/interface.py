@@ -64,13 +64,13 @@ class Regression(Problem):
         """Return rows and their curvatures (`Linear.sample_curvatures`)."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def variables(self) -> int:
         """The columns of X, and the intercept; for several classes, the variables of each."""
         return int(self.column_count + self.intercept)
 
-    @property
-    def dim(self) -> int:
+    @cached_property
+    def dim(self) -> int:  # type: ignore[override]
         """The number of variables, the intercepts included, of all classes."""
         return self.variables * self.classes
 

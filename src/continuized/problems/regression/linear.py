@@ -39,11 +39,10 @@ class Linear(Regression):
         weights: ArrayLike | None = None,
         intercept: bool = False,
     ) -> None:
-        self.X, self.y = check_data(X, y)
-        self.l2 = check.real(l2, "l2", minimum=0.0)
-        self.weights = None if weights is None else check_weights(weights, len(self.y))
-        self.intercept = check.flag(intercept, "intercept")
-        self._check_y()
+        X, y = check_data(X, y)
+        l2 = check.real(l2, "l2", minimum=0.0)
+        weights = None if weights is None else check_weights(weights, len(y))
+        self._take(X, y, l2, weights, check.flag(intercept, "intercept"))
 
     @classmethod
     def of_checked(
@@ -60,11 +59,20 @@ class Linear(Regression):
         that were checked before: to do so again would take long, beside small data and beside few
         passes over large ones."""
         made = cls.__new__(cls)
-        made.X, made.y = X, check.array(y, "y", dtype=np.float64, finite=True)
-        made.l2, made.weights, made.intercept = l2, weights, intercept
-        made._check_y()
+        y = check.array(y, "y", dtype=np.float64, finite=True)
+        made._take(X, y, l2, weights, intercept)
         made._set_options(**options)
         return made
+
+    def _take(
+        self, X: Any, y: Array, l2: float, weights: Array | None, intercept: bool
+    ) -> None:
+        """Keep what was checked, and what runs ask of it many times."""
+        self.X, self.y, self.l2, self.weights, self.intercept = X, y, l2, weights, intercept
+        self.row_count, self.column_count = X.shape
+        self.entry_count = int(X.size)
+        self.is_sparse, self.is_weighted = not isinstance(X, np.ndarray), weights is not None
+        self._check_y()
 
     def _check_y(self) -> None:
         """Refuse a y that the loss has no value for."""
@@ -78,34 +86,9 @@ class Linear(Regression):
         return question(self, index, *arguments)
 
     @property
-    def row_count(self) -> int:  # type: ignore[override]
-        """How many rows there are."""
-        return len(self.y)
-
-    @property
-    def column_count(self) -> int:  # type: ignore[override]
-        """How many columns X has."""
-        return int(self.X.shape[1])
-
-    @property
-    def entry_count(self) -> int:  # type: ignore[override]
-        """How many entries of X are held."""
-        return int(self.X.size)
-
-    @property
     def entry_pairs(self) -> float:  # type: ignore[override]
         """The products x_ij x_ik that the rows of a sparse X have."""
         return count_pairs(np.diff(self.X.indptr))
-
-    @property
-    def is_sparse(self) -> bool:  # type: ignore[override]
-        """Whether X is a CSR array."""
-        return not isinstance(self.X, np.ndarray)
-
-    @property
-    def is_weighted(self) -> bool:  # type: ignore[override]
-        """Whether rows have weights."""
-        return self.weights is not None
 
     def refuse_extras(self, who: str) -> None:
         """Raise ValueError where there are weights or an intercept."""
@@ -244,7 +227,7 @@ class Linear(Regression):
     @property
     def _parts(self) -> int:
         """The number of parts of a pass: one for each thread, or one where X is small."""
-        return min(threads.count(), len(self.y)) if self.X.size >= LARGE else 1
+        return min(threads.count(), self.row_count) if self.entry_count >= LARGE else 1
 
 
 def squares_of(entries: Array) -> Array:

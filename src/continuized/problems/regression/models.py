@@ -80,6 +80,7 @@ class SingleOutput(Linear):
         return self._evaluate(x, value=True, gradient=True)
 
     def _evaluate(self, x: ArrayLike, value: bool, gradient: bool) -> tuple[float, Array]:
+        x = np.asarray(x)
         w = flat(x, self.dim)
         f, g = self._pass(w, self._parts, value=value, gradient=gradient)
         if not gradient:
@@ -87,7 +88,7 @@ class SingleOutput(Linear):
         if g.dtype != w.dtype:
             with np.errstate(**NOT_FINITE):
                 g = g.astype(w.dtype)
-        return f, g.reshape(np.shape(x))
+        return f, g.reshape(x.shape)
 
     @cached_property
     def _pass(self) -> Callable[..., tuple[float, Array]]:
@@ -147,38 +148,41 @@ class SingleOutput(Linear):
         The mean of q_i s_i s_i^T, of the rows and the curvatures of `sample_curvatures`, and l2 for
         each penalised variable.
         """
-        n, d = self.X.shape
-        every = variables is None or len(variables) == self.dim
-        chosen = np.arange(self.dim) if every else np.asarray(variables)
-        columns = chosen[chosen < d]
-        factors = np.ones(n) if self.shares is None else self.shares
+        n, size = self.row_count, self.dim
+        A, m = self.X, self.column_count
+        if variables is not None and len(variables) < size:
+            chosen = np.asarray(variables)
+            columns = chosen[chosen < m]
+            size, m = len(chosen), len(columns)
+            A = (self.columns if self.is_sparse else self.X)[:, columns]
+        factors = self.shares  # None: they are all 1
         if self.loss != SQUARED:
             at = np.asarray(w, np.float64).reshape(self.dim, 1)
-            predictions = self.predictions(at, slice(None))
-            factors = factors * self.second_slopes(predictions, slice(None))
-        A = self.X if every else (self.columns if self.is_sparse else self.X)[:, columns]
-        m = len(columns)
+            q = self.second_slopes(self.predictions(at, slice(None)), slice(None))
+            factors = q if factors is None else factors * q
         # For little work, the switch itself would take longer.
         small = n * m * m < SMALL_WORK
         with nullcontext() if small else threads.blas_on_one_thread():
             found = self._weighted_gram(A, factors)
             found /= n
-            if m < len(chosen):  # the intercept, which is the last
+            if m < size:  # the intercept, which is the last
+                each = np.ones(n) if factors is None else factors
                 inner, found = found, np.empty((m + 1, m + 1))
                 found[:m, :m] = inner
-                found[m, :m] = found[:m, m] = np.asarray(factors @ A).ravel() / n
-                found[m, m] = factors.sum() / n
-        np.einsum("ii->i", found)[:m] += self.l2
+                found[m, :m] = found[:m, m] = np.asarray(each @ A).ravel() / n
+                found[m, m] = each.sum() / n
+        found.flat[: m * size : size + 1] += self.l2
         return found
 
-    def _weighted_gram(self, A: Any, factors: Array) -> Array:
-        """The sum of factors_i a_i a_i^T over the rows of A."""
+    def _weighted_gram(self, A: Any, factors: Array | None) -> Array:
+        """The sum of factors_i a_i a_i^T over the rows of A; None: they are all 1."""
         if self.is_sparse:
             from scipy import sparse
 
-            scaled = sparse.diags_array(np.sqrt(factors)) @ A.astype(np.float64)
+            A = A.astype(np.float64)
+            scaled = A if factors is None else sparse.diags_array(np.sqrt(factors)) @ A
             return np.asarray((scaled.T @ scaled).toarray())
-        if self.shares is None and self.loss == SQUARED:
+        if factors is None:
             A = A.astype(np.float64, copy=False)
             return np.asarray(A.T @ A)
         # Some rows at a time: beside an X that is mapped from a file, a copy may find no room.
@@ -341,43 +345,51 @@ class SoftmaxRegression(Linear):
         """The gradient of f at W, in the shape of x."""
         return self.value_and_gradient(x)[1]
 
+    @np.errstate(**NOT_FINITE)
     def value_and_gradient(self, x: ArrayLike) -> tuple[float, Array]:
         """f(W) and its gradient, in the shape and the precision of x."""
+        x = np.asarray(x)
         point = flat(x, self.dim)
-        W = np.ascontiguousarray(point.astype(np.float64).reshape(-1, self.classes).T)
-        n, d = self.X.shape
-        parts = self._parts
-        cuts = [n * part // parts for part in range(parts + 1)]
-        small = self.X.size * self.classes < SMALL_WORK
-        with nullcontext() if small else threads.blas_on_one_thread():
-            sums = threads.in_parts(lambda i: self._sum_rows(W, cuts[i], cuts[i + 1]), parts)
-        with np.errstate(**NOT_FINITE):
-            gradient = sum(slopes for _, slopes in sums) / n
-            gradient[:, :d] += self.l2 * W[:, :d]
-        f = sum(total for total, _ in sums) / n + 0.5 * self.l2 * threads.norm(W[:, :d]) ** 2
-        return f, gradient.T.astype(point.dtype, copy=False).reshape(np.shape(x))
+        W = np.array(point.reshape(-1, self.classes).T, np.float64, order="C")
+        n, d = self.row_count, self.column_count
+        if self.entry_count * self.classes < SMALL_WORK:
+            total, gradient = self._sum_rows(W, 0, n)
+        else:
+            total, gradient = self._sum_in_parts(W)
+        gradient /= n
+        gradient[:, :d] += self.l2 * W[:, :d]
+        f = total / n + 0.5 * self.l2 * threads.norm(W[:, :d]) ** 2
+        return f, gradient.T.astype(point.dtype, copy=False).reshape(x.shape)
 
+    def _sum_in_parts(self, W: Array) -> tuple[float, Array]:
+        """What `_sum_rows` gives for all rows, by all threads, if they are many."""
+        n, parts = self.row_count, self._parts
+        cuts = [n * part // parts for part in range(parts + 1)]
+        with threads.blas_on_one_thread():
+            sums = threads.in_parts(lambda i: self._sum_rows(W, cuts[i], cuts[i + 1]), parts)
+        return sum(total for total, _ in sums), np.asarray(sum(slopes for _, slopes in sums))
+
+    @np.errstate(**NOT_FINITE)  # here too: the threads of a pool do not have the caller's
     def _sum_rows(self, W: Array, first: int, last: int) -> tuple[float, Array]:
         """The sum of the losses of rows first, ..., last - 1, and its gradient in W.
 
         W and all else have a class a row here: sums over the classes then run along the rows of
         data, twice as quick.  Few rows at a time, so that X is read from memory once.
         """
-        d = self.X.shape[1]
-        gradient, total = np.zeros_like(W), 0.0
+        d = self.column_count
+        gradient, total = np.zeros(W.shape), 0.0
         at_once = max(BLOCK // max(d, 1), LEAST_ROWS)
-        with np.errstate(**NOT_FINITE):  # here: the threads of a pool do not have the caller's
-            for start in range(first, last, at_once):
-                rows = slice(start, min(start + at_once, last))
-                X = self.X[rows]
-                scores = np.ascontiguousarray(W[:, :d] @ X.T)  # of a sparse X in another order
-                if self.intercept:
-                    scores += W[:, d:]
-                value, slopes = self._losses(scores, rows)
-                total += value
-                gradient[:, :d] += slopes @ X
-                if self.intercept:
-                    gradient[:, d] += slopes.sum(axis=1)
+        for start in range(first, last, at_once):
+            rows = slice(start, min(start + at_once, last))
+            X = self.X[rows]
+            scores = np.ascontiguousarray(W[:, :d] @ X.T)  # of a sparse X in another order
+            if self.intercept:
+                scores += W[:, d:]
+            value, slopes = self._losses(scores, rows)
+            total += value
+            gradient[:, :d] += slopes @ X
+            if self.intercept:
+                gradient[:, d] += slopes.sum(axis=1)
         return total, gradient
 
     def _losses(self, scores: Array, rows: slice) -> tuple[float, Array]:

@@ -167,20 +167,19 @@ def arrange_columns(X, roots, means, starts, rows, values, curvatures):
         starts[np.uintp(indices[p]) + np.uintp(1)] += 1
     for j in range(means.size):
         starts[j + 1] += starts[j]
-    place = starts[:-1].copy()
+    place, rest = starts[:-1].copy(), np.ones(means.size)  # rest: the weight of rows where X is 0
+    curvatures[:] = 0.0
     for i in range(roots.size):
+        root = roots[i]
         for p in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
-            column = np.uintp(indices[p])
+            column, value = np.uintp(indices[p]), entries[p] * root
             at = np.uintp(place[column])
-            rows[at], values[at] = i, entries[p] * roots[i]
+            rows[at], values[at] = i, value
             place[column] += 1
+            curvatures[column] += (value - means[column] * root) ** 2
+            rest[column] -= root * root
     for j in range(means.size):
-        total, rest, mean = 0.0, 1.0, means[j]  # rest: the weight of the rows where X is 0
-        for q in range(np.uintp(starts[j]), np.uintp(starts[j + 1])):
-            root = roots[np.uintp(rows[q])]
-            total += (values[q] - mean * root) ** 2
-            rest -= root * root
-        curvatures[j] = total + mean * mean * max(rest, 0.0)
+        curvatures[j] += means[j] * means[j] * max(rest[j], 0.0)
 
 
 @jit
@@ -197,6 +196,31 @@ def gather_columns(X, chosen, means, roots, out, curvatures):
                 line[i] = value
                 total += value * value
             curvatures[k] += total
+
+
+def _add_few_columns_in_numpy(X, chosen, means, roots, old, H):
+    A = (X[:, chosen] - means) * roots[:, np.newaxis]
+    H[old:] += A[:, old:].T @ A
+
+
+@jit
+@in_numpy(_add_few_columns_in_numpy)
+def add_few_columns_to_hessian(X, chosen, means, roots, old, H):
+    """H[old:] += the products of the chosen columns of X, less their means and times the roots,
+    those after the `old` first ones with all; by rows, four at a time, without a copy of the
+    columns."""
+    n, m = X.shape[0], chosen.size
+    rows = np.empty((4, m))
+    r0, r1, r2, r3 = rows[0], rows[1], rows[2], rows[3]
+    for start in range(0, n, 4):
+        for q in range(4):
+            i, line = start + q, rows[q]
+            for k in range(m):
+                line[k] = (X[i, chosen[k]] - means[k]) * roots[i] if i < n else 0.0
+        for a in range(old, m):
+            v0, v1, v2, v3, line = r0[a], r1[a], r2[a], r3[a], H[a]
+            for b in range(m):
+                line[b] += v0 * r0[b] + v1 * r1[b] + v2 * r2[b] + v3 * r3[b]
 
 
 @jit

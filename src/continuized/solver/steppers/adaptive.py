@@ -182,15 +182,16 @@ class AdaptiveStepper(Stepper):
         known = self.options.method
         near_1 = self.metric.is_the_curvature
         self.evaluator.correct = self._correct_metric if self.metric.corrects else None
-        seen = 0.0 if self.support is None else self._begin_on_support()
+        seen = 0.0 if self.support is None else self._begin_on_support(value)
         L = 1.0 if known or near_1 else seen or self.evaluator.first_L(self.last)
         self.schedule = FixedSchedule(known) if known else AdaptiveSchedule(L)
         return Progress(rows=row)
 
-    def _begin_on_support(self) -> float:
-        """Start from a better point than x0; return what both show of L, 0 where it is nothing."""
+    def _begin_on_support(self, value: float) -> float:
+        """Start from a better point than x0, where f + psi has this value; return what both show of
+        L, 0 where it is nothing."""
         assert self.support is not None
-        first, better = self.last, self.support.improve(self.evaluator, self.last)
+        first, better = self.last, self.support.improve(self.evaluator, self.last, value)
         if better is None:
             return 0.0
         self.best = self.last = self.improved = better
@@ -234,6 +235,8 @@ class AdaptiveStepper(Stepper):
 
         NaN where the prox gave a point that is not finite: the point before it stays the last.
         """
+        if at is self.improved and self.support is not None and self.support.is_done:
+            return self._end_on_support(at)
         gamma, gamma_prime = self.schedule.steps()
         begins_anew = self.metric.corrects  # from y, in a metric of this event's own
         x, g, q = at[:1] + at[2:] if begins_anew else after_step(at, gamma, self.prox)
@@ -254,6 +257,14 @@ class AdaptiveStepper(Stepper):
         elif not small:
             self._jump(at, x, z - gamma_prime * q, g)
         return found[1]
+
+    def _end_on_support(self, at: Evaluation) -> float:
+        """End at a point whose least subgradient is known to be at most tol: no gradient mapping
+        is larger, and no step is taken to measure it."""
+        assert self.support is not None
+        self.best, self.last, self.is_small = at, at, True
+        self.shown = at.y, self.support.value
+        return self.support.value
 
     def _measure(self, at: Evaluation, x: Array, gamma: float) -> float:
         """Evaluate the criterion; remember how it fell, and when x moved."""
@@ -298,8 +309,10 @@ class AdaptiveStepper(Stepper):
     def _improve(self, x: Array) -> bool:
         """Go on from a better point on the support of x, if there is one."""
         assert self.support is not None
+        assert self.prox is not None
         at = self.evaluator.evaluate(x)
-        self.since, self.ready = 0, self.support.improve(self.evaluator, at)
+        value = at.f + self.prox.value(x)
+        self.since, self.ready = 0, self.support.improve(self.evaluator, at, value)
         self.improved = self.ready
         if self.ready is not None:
             self._restart_from(self.ready.y)
