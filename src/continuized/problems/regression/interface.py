@@ -69,7 +69,7 @@ class Regression(Problem):
         """The columns of X, and the intercept; for several classes, the variables of each."""
         return int(self.column_count + self.intercept)
 
-    @property
+    @cached_property
     def dim(self) -> int:
         """The number of variables, the intercepts included, of all classes."""
         return self.variables * self.classes

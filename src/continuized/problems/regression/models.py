@@ -87,7 +87,7 @@ class SingleOutput(Linear):
         if g.dtype != w.dtype:
             with np.errstate(**NOT_FINITE):
                 g = g.astype(w.dtype)
-        return f, g.reshape(np.shape(x))
+        return f, g if w is x else g.reshape(np.shape(x))
 
     @cached_property
     def _pass(self) -> Callable[..., tuple[float, Array]]:
