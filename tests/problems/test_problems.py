@@ -129,6 +129,10 @@ def test_points_as_users_write_them(on: str) -> None:
     assert p.fun(x.tolist()) == p.fun(x)
     assert same_bits(p.grad(x.tolist()), p.grad(x))
     assert same_bits(p.grad(np.repeat(x, 2)[::2]), p.grad(x))
+    assert same_bits(p.grad(x[:, np.newaxis]), p.grad(x)[:, np.newaxis])
+    never_written = x.copy()
+    never_written.flags.writeable = False
+    assert same_bits(p.grad(never_written), p.grad(x))
     ints = np.arange(p.dim)
     assert same_bits(p.grad(ints), p.grad(ints.astype(float)))
     assert p.fun(ints) == p.fun(ints.astype(float))

@@ -91,7 +91,9 @@ def flat(x: ArrayLike, dim: int) -> Array:
     x = np.asarray(x)
     if x.size != dim:
         raise ValueError(f"x has {x.size} entries, but the problem has dimension {dim}")
-    x = np.ascontiguousarray(x.ravel(), float_type(x.dtype))
+    dtype = float_type(x.dtype)
+    if x.ndim != 1 or x.dtype != dtype:
+        x = np.ascontiguousarray(x.ravel(), dtype)
     return x if x.flags.carray else x.copy()  # compiled code has other types for read-only arrays
 
 

@@ -82,6 +82,10 @@ def end_block_sparse(X, start, last):
     return i
 
 
+# Rows are counted from the first of a block: LLVM then knows that no number of a row is negative,
+# and does not test at each whether it counts from the end.
+
+
 @uncounted
 def predict_dense(X, w, start, stop, out):
     """Write <x_i, w> for rows start, ..., stop - 1.
@@ -89,31 +93,31 @@ def predict_dense(X, w, start, stop, out):
     One row after the other, so that X is read in the order of its memory: hardware fetches that
     ahead, but not several rows side by side.
     """
-    d = X.shape[1]
-    for i in range(start, stop):
-        row, total = X[i], w.dtype.type(0.0)
+    rows, d = X[start:stop], X.shape[1]
+    for k in range(rows.shape[0]):
+        row, total = rows[k], w.dtype.type(0.0)
         for j in range(d):
             total += row[j] * w[j]
-        out[i - start] = total
+        out[k] = total
 
 
 @uncounted
 def add_dense(X, slopes, start, out):
     """Add slopes_k x_i, i = start + k, to out: four rows at a time, so that out is read and written
     once for four rows of X."""
-    real, d, k = out.dtype.type, X.shape[1], 0
-    while k + 4 <= slopes.size:
-        i, c0, c1, c2, c3 = start + k, slopes[k], slopes[k + 1], slopes[k + 2], slopes[k + 3]
-        row0, row1, row2, row3 = X[i], X[i + 1], X[i + 2], X[i + 3]
+    real, n, d = out.dtype.type, slopes.size, X.shape[1]
+    rows, fours = X[start : start + n], n // 4
+    for four in range(fours):
+        k = 4 * four
+        c0, c1, c2, c3 = slopes[k], slopes[k + 1], slopes[k + 2], slopes[k + 3]
+        row0, row1, row2, row3 = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
         c0, c1, c2, c3 = real(c0), real(c1), real(c2), real(c3)
         for j in range(d):
             out[j] += (c0 * row0[j] + c1 * row1[j]) + (c2 * row2[j] + c3 * row3[j])
-        k += 4
-    while k < slopes.size:
-        row0, c0 = X[start + k], real(slopes[k])
+    for k in range(4 * fours, n):
+        row0, c0 = rows[k], real(slopes[k])
         for j in range(d):
             out[j] += c0 * row0[j]
-        k += 1
 
 
 def take_losses(kind, y, weights, bias, slopes, want_value):

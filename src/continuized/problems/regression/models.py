@@ -88,7 +88,7 @@ class SingleOutput(Linear):
         if g.dtype != w.dtype:
             with np.errstate(**NOT_FINITE):
                 g = g.astype(w.dtype)
-        return f, g.reshape(x.shape)
+        return f, g if w is x else g.reshape(x.shape)
 
     @cached_property
     def _pass(self) -> Callable[..., tuple[float, Array]]:
