@@ -54,7 +54,6 @@ MOST = 2**63 - 1  # what a count in compiled code holds
 MOST_HOURS = 12.0  # of an ensemble, by a rough estimate
 CHUNK = 128  # runs at once on a thread: a call of the compiled loop takes 0.5 ms to start
 CHUNK_NUMBERS = 2**23  # but no more numbers at once than this (64 MB)
-GROUP_NUMBERS = 2**16  # of runs whose events are taken together: these stay near the core
 BLOCK_SECONDS = 0.1  # a block takes about as long at most: then a run that is over may be left
 
 
@@ -452,17 +451,12 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
             noise = np.stack([draw_noise(task.noise, rng, n, dim, dtype) for rng in rngs])
         if task.steps:
             rows.t[:, k + 1 : k + 1 + n] = t
-        at_once = max(1, GROUP_NUMBERS // (n * task.numbers))
-        for some in (slice(first, first + at_once) for first in range(0, runs, at_once)):
-            begun = k, t0[some], carry[some]
-            coefs = rows_of_coefficients(task.method, *begun, t[some], dt[some])
-            where: Any = k
-            if not task.steps:
-                where = Asked(task.method.constants, t0[some], t[some], task.times, passed[some])
-            marks = None if noise is None else noise[some]
-            loop(*asked, psi, states[some], scratch, coefs, marks, where, rows.fun[some])
-            carry[some] = coefs[:, -1, CARRY]
-        k, t0 = k + n, t[:, -1].copy()
+        coefs = rows_of_coefficients(task.method, k, t0, carry, t, dt)
+        where: Any = k
+        if not task.steps:
+            where = Asked(task.method.constants, t0, t, task.times, passed)
+        loop(*asked, psi, states, scratch, coefs, noise, where, rows.fun)
+        k, t0, carry = k + n, t[:, -1].copy(), coefs[:, -1, CARRY].copy()
         if time.perf_counter() - started > BLOCK_SECONDS:
             most = max(1, n // 2)
     return rows
