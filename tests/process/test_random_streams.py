@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from continuized.process.random_streams import MARKS, TIMES, Root, branches, child, generator
+from continuized.process.random_streams import MARKS, TIMES, Root, child, generator, generators
 
 ROOTS = (
     np.random.SeedSequence(0),
@@ -13,23 +13,20 @@ ROOTS = (
     np.random.SeedSequence(2**200 + 7, spawn_key=(3, 2**40)),  # more words than the pool
     np.random.SeedSequence([1, 2**33, 3, 4, 5], spawn_key=(1,), pool_size=6),
     np.random.SeedSequence(9, spawn_key=(0,)),
-    branches(np.random.SeedSequence(4), range(7, 8), [TIMES])[0],
 )
 
 
 @pytest.mark.parametrize("root", ROOTS, ids=range(len(ROOTS)))
 @pytest.mark.parametrize("first", [0, 100, 2**32 - 3])  # the last range has numbers of two words
-@pytest.mark.parametrize("ready", [[], [TIMES], [MARKS], [TIMES, MARKS]])
-def test_a_branch_draws_what_numpy_would(root: Root, first: int, ready: list[int]) -> None:
+@pytest.mark.parametrize("key", [TIMES, MARKS])
+def test_the_generators_of_many_runs_are_those_of_each(root: Root, first: int, key: int) -> None:
     numbers = range(first, first + 5)
-    for number, branch in zip(numbers, branches(root, numbers, ready), strict=True):
-        for key in (TIMES, MARKS):
-            theirs = np.random.PCG64(child(root, number, key)).state
-            assert generator(branch, key).bit_generator.state == theirs
-        assert child(branch).spawn_key == (*root.spawn_key, number)
+    for number, ours in zip(numbers, generators(root, numbers, key), strict=True):
+        theirs = generator(child(root, number), key)
+        assert ours.bit_generator.state == theirs.bit_generator.state
 
 
-def test_a_root_is_not_moved_by_its_branches() -> None:
+def test_a_root_is_not_moved_by_its_children() -> None:
     root = np.random.SeedSequence(1)
-    branches(root, range(3), [TIMES])
+    generators(root, range(3), TIMES)
     assert root.n_children_spawned == 0

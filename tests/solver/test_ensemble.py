@@ -71,6 +71,38 @@ def test_values_at_fixed_times_are_those_of_the_path(problem, method, noise):
         np.testing.assert_allclose(e.fun[i], expected, rtol=1e-10, atol=1e-14)
 
 
+class OwnClock:
+    """Gaps uniform on [0, 2], from NumPy's own generator of a seed."""
+
+    def __init__(self, rng):
+        self.rng = rng
+
+    def stream(self):
+        rng = np.random.default_rng(self.rng)
+        return cz.clock.Stream(lambda n: rng.uniform(0.0, 2.0, n))
+
+
+CLOCKS = {
+    "of another rate": lambda rng: cz.clock.Poisson(rng, rate=3.0),
+    "of another seed": lambda rng: cz.clock.Poisson(5),
+    "of the user's own": OwnClock,
+}
+
+
+@pytest.mark.parametrize("clock", CLOCKS.values(), ids=CLOCKS)
+def test_each_run_is_that_of_minimize_on_any_clock_of_the_method(clock):
+    class Timed(cz.Continuized):
+        def clock(self, rng=None):
+            return clock(rng)
+
+    method, x0 = Timed(1.0, 0.01), np.zeros(3)
+    e = cz.ensemble(QUADRATIC, method, x0, runs=3, steps=20, rng=7)
+    for i in range(3):
+        r = cz.minimize(QUADRATIC, x0, method=method, maxiter=20, rng=e.seed(i))
+        assert np.array_equal(e.t[i], r.trace.t)
+        np.testing.assert_allclose(e.fun[i], r.trace.fun, rtol=1e-10, atol=1e-14)
+
+
 def test_runs_are_different_and_seeds_repeat():
     method = cz.Continuized(1.0, 0.01)
 

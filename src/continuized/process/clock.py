@@ -250,19 +250,22 @@ class Poisson(Clock):
     root: Root = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not (type(self.rate) is float and self.rate == 1.0):  # an ensemble makes many such
+        if not (type(self.rate) is float and self.rate == 1.0):  # a check takes a microsecond
             object.__setattr__(self, "rate", _check_rate(self.rate))
         _check_law(self.marks)
         object.__setattr__(self, "root", seed_sequence(self.rng))
 
     def stream(self) -> Stream:
+        times = generator(self.root, TIMES)
+        marks, others = _make_marks(self.marks, self.root)
+        return Stream(self.gaps(times), marks=marks, generators=[times, *others])
+
+    def gaps(self, times: np.random.Generator) -> Callable[[int], Floats]:
+        """Make what draws the next n gaps from a generator."""
         # The ziggurat of standard_exponential rarely calls a transcendental function, so
         # its draws are the same bits on every machine.
-        times, rate = generator(self.root, TIMES), self.rate
-        draw = times.standard_exponential
-        gaps = draw if rate == 1.0 else lambda n: draw(n) / rate
-        marks, others = _make_marks(self.marks, self.root)
-        return Stream(gaps, marks=marks, generators=[times, *others])
+        draw, rate = times.standard_exponential, self.rate
+        return draw if rate == 1.0 else lambda n: draw(n) / rate
 
 
 @dataclass(frozen=True)

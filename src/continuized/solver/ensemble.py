@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -28,6 +28,7 @@ from continuized.problems.base import (
     check_second_start,
     check_start,
 )
+from continuized.process.clock import Poisson
 from continuized.process.coefficients import CARRY
 from continuized.process.composite import Composite
 from continuized.process.methods import Method, check_method
@@ -38,9 +39,8 @@ from continuized.process.random_streams import (
     TIMES,
     Root,
     Seed,
-    branches,
     child,
-    generator,
+    generators,
     seed_sequence,
 )
 from continuized.support import validation as check
@@ -54,7 +54,6 @@ MOST = 2**63 - 1  # what a count in compiled code holds
 MOST_HOURS = 12.0  # of an ensemble, by a rough estimate
 CHUNK = 128  # runs at once on a thread: a call of the compiled loop takes 0.5 ms to start
 CHUNK_NUMBERS = 2**23  # but no more numbers at once than this (64 MB)
-GROUP_NUMBERS = 2**16  # of runs whose events are taken together: these stay near the core
 BLOCK_SECONDS = 0.1  # a block takes about as long at most: then a run that is over may be left
 
 
@@ -434,11 +433,9 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
     assert task.compiled is not None
     asked = find_addresses(task.compiled, value=True)
     t0, carry, passed = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.int64)
-    add_up, keys = compile_add_up(), [TIMES] if task.noise is None else [TIMES, MARKS]
-    roots = branches(task.root, range(rows.first, rows.first + runs), keys)
-    streams = [task.method.clock(root).stream() for root in roots]
-    rngs = [] if task.noise is None else [generator(root, MARKS) for root in roots]
-    psi = task.psi
+    numbers = range(rows.first, rows.first + runs)
+    draws, add_up, psi = _draws_of_gaps(task, numbers), compile_add_up(), task.psi
+    rngs = [] if task.noise is None else generators(task.root, numbers, MARKS)
     if task.steps:
         rows.t[:, 0], rows.fun[:, 0] = 0.0, task.compiled.value(states[0, 0])
         if task.composite is not None:
@@ -446,7 +443,7 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
     k, most = 0, max(1, int(BLOCK_SECONDS / (runs * task.seconds)))
     while not over and (k < task.steps or np.any(passed < task.times.size)):
         n, started = min(most, _block(task, k, runs)), time.perf_counter()
-        dt = np.stack([stream.gaps(n) for stream in streams])
+        dt = np.concatenate([draw(n) for draw in draws]).reshape(runs, n)
         t = np.empty_like(dt)
         add_up(t0, dt, t)
         noise = None
@@ -454,20 +451,23 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
             noise = np.stack([draw_noise(task.noise, rng, n, dim, dtype) for rng in rngs])
         if task.steps:
             rows.t[:, k + 1 : k + 1 + n] = t
-        at_once = max(1, GROUP_NUMBERS // (n * task.numbers))
-        for some in (slice(first, first + at_once) for first in range(0, runs, at_once)):
-            begun = k, t0[some], carry[some]
-            coefs = rows_of_coefficients(task.method, *begun, t[some], dt[some])
-            where: Any = k
-            if not task.steps:
-                where = Asked(task.method.constants, t0[some], t[some], task.times, passed[some])
-            marks = None if noise is None else noise[some]
-            loop(*asked, psi, states[some], scratch, coefs, marks, where, rows.fun[some])
-            carry[some] = coefs[:, -1, CARRY]
-        k, t0 = k + n, t[:, -1].copy()
+        coefs = rows_of_coefficients(task.method, k, t0, carry, t, dt)
+        where: Any = k
+        if not task.steps:
+            where = Asked(task.method.constants, t0, t, task.times, passed)
+        loop(*asked, psi, states, scratch, coefs, noise, where, rows.fun)
+        k, t0, carry = k + n, t[:, -1].copy(), coefs[:, -1, CARRY].copy()
         if time.perf_counter() - started > BLOCK_SECONDS:
             most = max(1, n // 2)
     return rows
+
+
+def _draws_of_gaps(task: Task, numbers: range) -> list[Callable[[int], Array]]:
+    """Make what draws the next n gaps of each of these runs."""
+    clock = task.method.clock(task.root)
+    if type(clock) is Poisson and clock.root is task.root:  # then the seeds are made together
+        return [clock.gaps(times) for times in generators(task.root, numbers, TIMES)]
+    return [task.method.clock(child(task.root, i)).stream().gaps for i in numbers]
 
 
 def _block(task: Task, k: int, runs: int) -> int:
