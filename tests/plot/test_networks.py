@@ -10,8 +10,8 @@ from continuized import network
 from continuized.network import Faults, Gossip, Graph
 from continuized.network.faults import choose_victims
 from continuized.network.graphs.spectrum import laplacian
-from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_PAY, Log
-from continuized.network.simulation.replay import causal_times, states_at
+from continuized.network.logs.entries import LOG_ANSWER, LOG_APPLY, LOG_PAY, Log
+from continuized.network.logs.replay import causal_times, states_at
 from continuized.plot import style
 from continuized.plot.graph_layout import (
     _pivot_distances,

@@ -159,7 +159,7 @@ def check_middle(dtype: type, steps: int) -> int:
     work = make_clockwork(CYCLE, values, A2CiD2(), buffers=2, delay=0.02)
     start = work.middle()
     work.run(float(steps), lambda: 0.1 * random.standard_normal(6))
-    work.settle()
+    work.end_exchanges()
     exchanges = sum(node.counts.exchanges for node in work.nodes.values())
     assert exchanges > 3.5 * steps  # of 4: some are refused, and made up for
     largest = max(np.abs(node.model.x).max() for node in work.nodes.values())

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from continuized.network import Graph
+from continuized.network.logs.entries import LOG_FALL, LOG_JOIN
 from continuized.network.protocol.node import LIFE, Node
 from continuized.network.protocol.node_model import GossipModel
 from continuized.network.protocol.timeouts import UNKNOWN, update
@@ -23,7 +24,6 @@ from continuized.network.protocol.transitions import (
     make_rows,
     wait_longer,
 )
-from continuized.network.result import LOG_FALL, LOG_JOIN
 from continuized.network.runtime.scheduler import FaultyLink, NodeScheduler
 from tests.helpers.simulated_wires import (
     CONSTANTS,
@@ -47,7 +47,7 @@ def test_the_dead_take_only_their_share() -> None:
     for node in wire.nodes.values():
         node.note_deaths(2, 1, back=False)
     wire.run(30.0)
-    wire.settle()
+    wire.end_exchanges()
     check_books(wire.nodes)
     books = [sum(node.model.state()) - node.began - node.of_dead for node in wire.nodes.values()]
     np.testing.assert_allclose(sum(books), 0.0, atol=1e-11)  # among the living nothing is lost

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from continuized.network import Gossip, Graph, NodeModelSpec, Ray, StalenessWarning, replay, run
+from continuized.network.logs.entries import LOG_FALL
 from continuized.network.protocol.node_model import AVERAGING, GossipModel
 from continuized.network.protocol.transitions import Message
-from continuized.network.result import LOG_FALL
 from continuized.network.runtime import supervisor
-from continuized.network.runtime.conduct import assign_nodes
+from continuized.network.runtime.real_run import assign_nodes
 from continuized.network.runtime.run import _plan_changes
 from continuized.network.runtime.scheduler import FaultyLink
 from continuized.network.runtime.transports import local

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from continuized.network.logs.entries import ENTRY, NO_ENTRIES
 from continuized.network.protocol.node import Entry, Node
 from continuized.network.protocol.node_model import NodeModelSpec, read_estimate
 from continuized.network.protocol.transitions import Message
-from continuized.network.runtime.merge_logs import ENTRY, NO_ENTRIES
 from continuized.network.runtime.saved_nodes import (
     from_record,
     restore_model,

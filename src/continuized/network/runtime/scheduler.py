@@ -95,15 +95,15 @@ class NodeScheduler:
             self._schedule(number)
 
     @property
-    def settled(self) -> bool:
+    def at_rest(self) -> bool:
         """Whether all nodes are quiet and idle, and nothing is held up on its way."""
         nodes = self.nodes.values()
         idle = bool(nodes) and all(node.quiet and node.idle for node in nodes)
         return idle and self.link.due == math.inf
 
     def advance(self, wall: float) -> None:
-        """Look at the wall clock, and move t on; time stands still while all is settled."""
-        if self._wall is not None and not self.settled:
+        """Look at the wall clock, and move t on; time stands still while all is at rest."""
+        if self._wall is not None and not self.at_rest:
             passed = self.speed * max(0.0, wall - self._wall)
             self.t += min(passed, self.speed * self._sleep + self.stride)
         self._wall, self._sleep = wall, 0.0

@@ -10,11 +10,14 @@ from __future__ import annotations
 import inspect
 from typing import Any, NamedTuple
 
+from continuized.network.logs.entries import LOG_ANSWER, LOG_APPLY, LOG_JOIN, LOG_PAY
 from continuized.network.protocol import transitions
 from continuized.network.protocol.timeouts import UNKNOWN
 from continuized.network.protocol.transitions import (
     ANSWER,
+    ANSWERED_AT,
     DEATH,
+    DELIVERED,
     DEVIATION,
     FREE,
     GIVE_UP,
@@ -30,8 +33,6 @@ from continuized.network.protocol.transitions import (
     REFUSE,
     REQUEST,
     RESEND,
-    SETTLED,
-    SINCE,
     SOURCE,
     SPEED,
     TARGET,
@@ -44,7 +45,6 @@ from continuized.network.protocol.transitions import (
     D,
     NodeRows,
 )
-from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_JOIN, LOG_PAY
 from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.heap import EDGE, EPOCH, KIND, SEQ, SIZE, pop, push
 from continuized.network.simulation.node_models.interface import (
@@ -109,7 +109,7 @@ class Links(NamedTuple):
 
 
 @uncounted
-def write(
+def log_entry(
     log: Array, counts: Array, kind: int, node: int, peer: int, seq: int, time: float
 ) -> None:
     """Write a line of the log, where one is kept."""
@@ -121,7 +121,7 @@ def write(
 
 
 @uncounted
-def epochs(node: Array, edge: Array, e: int) -> int:
+def sum_epochs(node: Array, edge: Array, e: int) -> int:
     """Return a number that changes when one of the two ends dies."""
     return int(node[edge[e, SOURCE], NODE_EPOCH] + node[edge[e, TARGET], NODE_EPOCH])
 
@@ -166,7 +166,7 @@ def draw_delay(links: Links, rng: Any) -> float:
 
 
 @uncounted
-def load(
+def fill_message(
     nodes: Any, work: Array, transfer: Array, body: Array, slot: int, kind: int, e: int, sender: int
 ) -> None:
     """Put into a message what it carries: an answer, or the transfer last paid."""
@@ -178,7 +178,7 @@ def load(
 
 
 @uncounted
-def prepare(nodes: Any, work: Array, counts: Array, i: int, t: float) -> None:
+def flow_and_answer(nodes: Any, work: Array, counts: Array, i: int, t: float) -> None:
     """Bring node i to time t and find what it has to say."""
     flow_to(nodes, work, i, work[i, SPEED] * t)
     counts[ANSWERS] += 1
@@ -226,6 +226,12 @@ def take_step(
 # Changes of the network
 
 
+@uncounted
+def is_in_flight(edge: Array, e: int) -> bool:
+    """Tell whether the transfer of edge e was paid and is not applied yet."""
+    return bool(edge[e, OWED] != 0 and edge[e, DELIVERED] == 0)
+
+
 @jit_uncounted
 def die(nodes: Any, net: MessageNetwork, dead: int, t: float) -> None:
     """Let the node fall silent; what it has, has paid and is owed goes with it.
@@ -238,7 +244,7 @@ def die(nodes: Any, net: MessageNetwork, dead: int, t: float) -> None:
         net.ledger[DIED, c] += conserved(nodes, net.rows.work, dead, c)
     for e in range(net.rows.edge.shape[0]):
         if net.rows.edge[e, SOURCE] == dead or net.rows.edge[e, TARGET] == dead:
-            if net.rows.edge[e, OWED] != 0 and net.rows.edge[e, SETTLED] == 0:
+            if is_in_flight(net.rows.edge, e):
                 for c in range(d):
                     net.ledger[DIED, c] += (
                         conserved_per_transfer(nodes) * net.rows.transfer[e, D + c]
@@ -277,11 +283,13 @@ def join(nodes: Any, net: MessageNetwork, new: int, t: float, u: float, most: fl
         flow_to(nodes, work, other, work[other, SPEED] * t)
         for c in range(d):
             net.owed[c] = estimate(nodes, work, other, c)
-        write(net.log, net.counts, LOG_ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME])
+        log_entry(
+            net.log, net.counts, LOG_ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME]
+        )
     start_from(nodes, work, new, net.owed, other >= 0)
     for c in range(d):
         net.ledger[JOINED, c] += conserved(nodes, work, new, c)
-    write(net.log, net.counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
+    log_entry(net.log, net.counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
 
 
 @uncounted
@@ -290,7 +298,7 @@ def add_owed(edge: Array, transfer: Array, per_transfer: float, out: Array) -> N
     for c in range(out.size):
         out[c] = 0.0
     for e in range(edge.shape[0]):
-        if edge[e, OWED] != 0 and edge[e, SETTLED] == 0:
+        if is_in_flight(edge, e):
             for c in range(out.size):
                 out[c] += per_transfer * transfer[e, D + c]
 
@@ -368,28 +376,28 @@ def run_messages(
             elif kind == RESEND:
                 reply = transitions.on_resend(rows, e, seq, links.wait)
             # Messages, unless one of the two nodes died since they were sent.
-            elif what[slot, EPOCH] == epochs(node, edge, e):
+            elif what[slot, EPOCH] == sum_epochs(node, edge, e):
                 i, j = edge[e, SOURCE], edge[e, TARGET]
                 if kind == REQUEST:
                     reply = transitions.on_request(rows, e, seq, True)
                     if reply == ANSWER:
-                        prepare(nodes, work, counts, j, t)
-                        transfer[e, SINCE] = work[j, TIME]
-                        write(log, counts, LOG_ANSWER, j, i, seq, work[j, TIME])
+                        flow_and_answer(nodes, work, counts, j, t)
+                        transfer[e, ANSWERED_AT] = work[j, TIME]
+                        log_entry(log, counts, LOG_ANSWER, j, i, seq, work[j, TIME])
                 elif kind == ANSWER:
                     if transitions.waits_for(rows, e, seq):
-                        prepare(nodes, work, counts, i, t)
+                        flow_and_answer(nodes, work, counts, i, t)
                         reply = transitions.on_answer(rows, e, seq, links.wait)
                         pay_transfer(nodes, work, transfer, body, slot, e, i)
-                        write(log, counts, LOG_PAY, i, j, seq, work[i, TIME])
+                        log_entry(log, counts, LOG_PAY, i, j, seq, work[i, TIME])
                         idle = i
                 elif kind == TRANSFER:
                     reply, fresh = transitions.on_transfer(rows, e, seq)
                     if fresh:
                         apply_transfer(nodes, work, body, slot, j, t)
                         counts[EXCHANGES] += 1
-                        write(log, counts, LOG_APPLY, j, i, seq, work[j, TIME])
-                        count_age(sums, work[j, TIME] - transfer[e, SINCE])
+                        log_entry(log, counts, LOG_APPLY, j, i, seq, work[j, TIME])
+                        count_age(sums, work[j, TIME] - transfer[e, ANSWERED_AT])
                         if transitions.unlock(rows, e, seq):
                             idle = j
                 elif kind == REFUSE:
@@ -423,7 +431,7 @@ def run_messages(
             again = max(t, waits[idle, NOT_BEFORE])
             push(when, what, counts, again, WAKE, idle, 0, node[idle, NODE_EPOCH])
         if reply != NOTHING:
-            copies, timer, pair = draw_copies(links, rng), TIMERS[reply], epochs(node, edge, e)
+            copies, timer, pair = draw_copies(links, rng), TIMERS[reply], sum_epochs(node, edge, e)
             sender = edge[e, TARGET if reply == ANSWER else SOURCE]
             # The link loses or doubles the message; the timer comes as one more entry.
             for n in range(copies + 1 if timer != NOTHING else copies):
@@ -432,7 +440,7 @@ def run_messages(
                 else:
                     comes, late = timer, waits[sender, WAIT] / work[sender, SPEED]
                 slot = push(when, what, counts, t + late, comes, e, seq, pair)
-                load(nodes, work, transfer, body, slot, reply, e, sender)
+                fill_message(nodes, work, transfer, body, slot, reply, e, sender)
         if ticks and k % tests.period == 0:
             add_owed(edge, transfer, conserved_per_transfer(nodes), owed)
             error = disagreement(nodes, work, alive, t, owed)

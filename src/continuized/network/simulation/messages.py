@@ -12,8 +12,9 @@ import numpy as np
 
 from continuized.network.faults import Faults
 from continuized.network.graphs.graph import Graph, list_directed
+from continuized.network.logs.entries import Log
 from continuized.network.protocol.transitions import DEATH, JOIN, SOURCE, TARGET, make_rows
-from continuized.network.result import Log, Staleness
+from continuized.network.result import Staleness
 from continuized.network.simulation import heap
 from continuized.network.simulation import message_kernels as kernels
 from continuized.network.simulation.engine import Engine, NodeSet, Tests, check_solved
@@ -51,12 +52,12 @@ class MessageEngine(Engine):
             duplication=float(faults.duplication),
             wait=faults.wait(nodes.edge_rate),
         )
-        ends, first, P = _by_source(graph)
+        ends, first, P = _sort_by_source(graph)
         ticks = 0.5 * nodes.edge_rate * P * speeds[ends[:, 0]]
         steps = nodes.step_rates * speeds if len(nodes.step_rates) else nodes.step_rates
         self.rates = np.concatenate([ticks, steps])
         self.random = generator(root, LINKS)
-        rows = make_rows(ends, nodes.work(speeds), dim, self.links.wait)
+        rows = make_rows(ends, nodes.make_work(speeds), dim, self.links.wait)
         rows.alive[list(faults.absent_at_start())] = False
         first_heap = make_heap(FIRST_ROOM + len(self.changes), dim)
         self.network = MessageNetwork(
@@ -91,7 +92,7 @@ class MessageEngine(Engine):
             self._change()
         elif end == kernels.GRADIENT:
             assert events.marks is not None
-            self.due = int(events.marks[done - 1]) - len(net.rows.edge)
+            self.node_due = int(events.marks[done - 1]) - len(net.rows.edge)
         check_solved(net.counts[kernels.FAILED] == 0)
         self.t, self.messages = float(net.sums[kernels.NOW]), int(net.counts[kernels.EXCHANGES])
         found = kernels.ANSWERS if self.nodes.gradients_at_answers else kernels.STEPS
@@ -131,7 +132,7 @@ class MessageEngine(Engine):
         super().restore(plain, arrays)
         self._take_heap(*(self.arrays[name] for name in ("when", "what", "body")))
 
-    def past_changes(self) -> list[tuple[float, int, bool]]:
+    def list_past_changes(self) -> list[tuple[float, int, bool]]:
         """Return the deaths and joins that have taken place, as `Faults.changes`: all but those
         ahead."""
         net = self.network
@@ -139,7 +140,7 @@ class MessageEngine(Engine):
         left = np.isin(net.what[ahead, heap.KIND], (DEATH, JOIN)).sum()
         return self.changes[: len(self.changes) - int(left)]
 
-    def cut_off(self) -> bool:
+    def is_cut_off(self) -> bool:
         """Tell whether no two living nodes are neighbours, and none is to come."""
         ends = self.network.rows.edge[:, [SOURCE, TARGET]]
         return self.t > self.last_change and not self.alive[ends].all(axis=1).any()
@@ -156,7 +157,7 @@ class MessageEngine(Engine):
         ].tolist()
         return Staleness(total / count, largest, int(count)) if count else None
 
-    def log(self) -> Log:
+    def make_log(self) -> Log:
         *whole, time = self.lines.join().T
         kind, node, peer, seq = (column.astype(np.int64) for column in whole)
         return Log(kind, node, peer, seq, time.copy())
@@ -178,7 +179,7 @@ def make_heap(slots: int, dim: int) -> tuple[Array, Array, Array]:
     return np.zeros(slots), what, np.zeros((slots, dim))
 
 
-def _by_source(graph: Graph) -> tuple[Array, Array, Array]:
+def _sort_by_source(graph: Graph) -> tuple[Array, Array, Array]:
     """Return both directions of every edge, the first one of each source, and the edges' P."""
     source, target = list_directed(graph)
     order = np.argsort(source, kind="stable")
