@@ -121,9 +121,15 @@ def make_up(rows: NodeRows, rng: Any, i: int, t: float) -> None:
     rows.waits[i, NOT_BEFORE] = t + pause / rows.work[i, SPEED]
 
 
+# In functions of their own, for Numba compiles what a generator does in each caller.
 def draw_exponential(rng: Any) -> float:
-    """Draw a time of mean 1: here, for Numba compiles what a generator does in each caller."""
+    """Draw a time of mean 1."""
     return float(rng.standard_exponential())
+
+
+def draw_uniform(rng: Any) -> float:
+    """Draw from [0, 1)."""
+    return float(rng.random())
 
 
 def ask(rows: NodeRows, rng: Any, e: int, t: float) -> int:

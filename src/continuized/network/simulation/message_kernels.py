@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, NamedTuple
 
+from continuized.network.faults import Links, draw_copies, draw_delay
 from continuized.network.logs.entries import LOG_ANSWER, LOG_APPLY, LOG_JOIN, LOG_PAY
 from continuized.network.protocol import transitions
 from continuized.network.protocol.timeouts import UNKNOWN
@@ -63,8 +64,9 @@ from continuized.network.simulation.node_models.interface import (
 from continuized.problems.base import Array
 from continuized.support.jit import jit_uncounted, uncounted
 
-for _, function in inspect.getmembers(transitions, inspect.isfunction):
-    uncounted(function)
+for function in (draw_copies, draw_delay, *vars(transitions).values()):
+    if inspect.isfunction(function):
+        uncounted(function)
 
 # The entries of `counts` after those of the heap: ANSWERS were sought, of which FAILED were not
 # found, and STEPS of the nodes' own were taken.
@@ -98,16 +100,6 @@ class MessageNetwork(NamedTuple):
     owed: Array  # (dim,): room for what is on its way
 
 
-class Links(NamedTuple):
-    """The faults of the links (see `Faults`), and the longest time that a node waits."""
-
-    delay: float
-    constant: bool
-    loss: float
-    duplication: float
-    wait: float
-
-
 @uncounted
 def log_entry(
     log: Array, counts: Array, kind: int, node: int, peer: int, seq: int, time: float
@@ -139,30 +131,6 @@ def draw_edge(first: Array, upto: Array, i: int, u: float) -> int:
         else:
             low = middle + 1
     return int(low)
-
-
-@uncounted
-def draw_uniform(rng: Any) -> float:
-    """Draw from [0, 1): here, for Numba compiles what a generator does in each of its callers."""
-    return float(rng.random())
-
-
-@uncounted
-def draw_copies(links: Links, rng: Any) -> int:
-    """Draw how often a message comes: never, once or twice."""
-    if links.loss > 0.0 and draw_uniform(rng) < links.loss:
-        return 0
-    if links.duplication > 0.0 and draw_uniform(rng) < links.duplication:
-        return 2
-    return 1
-
-
-@uncounted
-def draw_delay(links: Links, rng: Any) -> float:
-    """Draw how long a message takes."""
-    if links.delay > 0.0:
-        return float(links.delay * (1.0 if links.constant else transitions.draw_exponential(rng)))
-    return 0.0
 
 
 @uncounted
@@ -325,9 +293,9 @@ class Slice(NamedTuple):
 
 @jit_uncounted
 def run_messages(
-    nodes: Any, net: MessageNetwork, links: Links, rng: Any, part: Slice, tests: Tests
+    nodes: Any, net: MessageNetwork, links: Links, wait: float, rng: Any, part: Slice, tests: Tests
 ) -> tuple[int, int, int]:
-    """Run all that happens in a slice of a run.
+    """Run all that happens in a slice of a run, of nodes that wait no longer than `wait`.
 
     Returns how many of the block's ticks are done, how many tests were made, and why it ended:
     ENDED, AGAIN for want of room or after so many `steps`, CHANGE where the last entry of the
@@ -365,16 +333,16 @@ def run_messages(
             if kind == WAKE:
                 asks = transitions.may_ask(rows, e, t)
                 if asks:
-                    e = draw_edge(first, upto, e, draw_uniform(rng))
+                    e = draw_edge(first, upto, e, transitions.draw_uniform(rng))
             # Timers: `seq` tells whether the exchange for which they were set still goes on.
             elif kind == GIVE_UP:
-                if transitions.on_give_up(rows, rng, e, seq, t, links.wait):
+                if transitions.on_give_up(rows, rng, e, seq, t, wait):
                     idle = edge[e, SOURCE]
             elif kind == UNLOCK:
-                if transitions.on_unlock(rows, e, seq, links.wait):
+                if transitions.on_unlock(rows, e, seq, wait):
                     idle = edge[e, TARGET]
             elif kind == RESEND:
-                reply = transitions.on_resend(rows, e, seq, links.wait)
+                reply = transitions.on_resend(rows, e, seq, wait)
             # Messages, unless one of the two nodes died since they were sent.
             elif what[slot, EPOCH] == sum_epochs(node, edge, e):
                 i, j = edge[e, SOURCE], edge[e, TARGET]
@@ -387,7 +355,7 @@ def run_messages(
                 elif kind == ANSWER:
                     if transitions.waits_for(rows, e, seq):
                         flow_and_answer(nodes, work, counts, i, t)
-                        reply = transitions.on_answer(rows, e, seq, links.wait)
+                        reply = transitions.on_answer(rows, e, seq, wait)
                         pay_transfer(nodes, work, transfer, body, slot, e, i)
                         log_entry(log, counts, LOG_PAY, i, j, seq, work[i, TIME])
                         idle = i

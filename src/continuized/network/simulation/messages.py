@@ -19,7 +19,7 @@ from continuized.network.simulation import heap
 from continuized.network.simulation import message_kernels as kernels
 from continuized.network.simulation.engine import Engine, NodeSet, Tests, check_solved
 from continuized.network.simulation.instant import InstantEngine
-from continuized.network.simulation.message_kernels import Links, MessageNetwork
+from continuized.network.simulation.message_kernels import MessageNetwork
 from continuized.problems.base import Array
 from continuized.process.clock import Events
 from continuized.process.random_streams import LINKS, Root, generator
@@ -45,19 +45,13 @@ class MessageEngine(Engine):
         n, dim, speeds = graph.nodes, nodes.dim, faults.speeds(graph.nodes)
         self.changes = faults.changes(n)
         self.last_change = max([t for t, _, _ in self.changes], default=0.0)
-        self.links = Links(
-            delay=float(faults.delay),
-            constant=faults.law == "constant",
-            loss=float(faults.loss),
-            duplication=float(faults.duplication),
-            wait=faults.wait(nodes.edge_rate),
-        )
+        self.links, self.wait = faults.links(), faults.wait(nodes.edge_rate)
         ends, first, P = _sort_by_source(graph)
         ticks = 0.5 * nodes.edge_rate * P * speeds[ends[:, 0]]
         steps = nodes.step_rates * speeds if len(nodes.step_rates) else nodes.step_rates
         self.rates = np.concatenate([ticks, steps])
         self.random = generator(root, LINKS)
-        rows = make_rows(ends, nodes.make_work(speeds), dim, self.links.wait)
+        rows = make_rows(ends, nodes.make_work(speeds), dim, self.wait)
         rows.alive[list(faults.absent_at_start())] = False
         first_heap = make_heap(FIRST_ROOM + len(self.changes), dim)
         self.network = MessageNetwork(
@@ -85,7 +79,7 @@ class MessageEngine(Engine):
         net = self.network
         part = kernels.Slice(events.t, events.marks, done, stop, most, self.slice_steps)
         done, made, end = kernels.run_messages(
-            self.nodes.model, net, self.links, self.random, part, tests
+            self.nodes.model, net, self.links, self.wait, self.random, part, tests
         )
         self.was_whole = end not in (kernels.CHANGE, kernels.GRADIENT)
         if end == kernels.CHANGE:
@@ -120,7 +114,7 @@ class MessageEngine(Engine):
             kernels.die(model, net, i, t)
         else:
             assert self.random is not None
-            kernels.join(model, net, i, t, self.random.random(), self.links.wait)
+            kernels.join(model, net, i, t, self.random.random(), self.wait)
 
     def _take_heap(self, when: Array, what: Array, body: Array) -> None:
         self.network = self.network._replace(when=when, what=what, body=body)
