@@ -128,12 +128,12 @@ class Clockwork:
                 self._wakes[i] = due
                 self._push(due, i, "wake")
 
-    def settle(self, seconds: float = 100.0) -> None:
+    def end_exchanges(self, seconds: float = 100.0) -> None:
         """Begin no exchange any more, and bring all that is owed."""
         for node in self.nodes.values():
             node.finish(self.now)
         self.run(self.now + seconds)
-        assert all(node.settled for node in self.nodes.values())
+        assert all(node.has_ended_own for node in self.nodes.values())
 
     def middle(self) -> np.ndarray:
         """The sum over nodes of (x + x~) / 2."""

@@ -117,7 +117,7 @@ class Wire:
         while self.queue and self.queue[0][0] <= until:
             self.step()
 
-    def settle(self, steps: int = 1_000_000) -> None:
+    def end_exchanges(self, steps: int = 1_000_000) -> None:
         """Begin no exchange any more, and bring all that is owed."""
         for node in self.nodes.values():
             node.quiet = True

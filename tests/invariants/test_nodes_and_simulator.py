@@ -9,13 +9,14 @@ import pytest
 
 from continuized import network
 from continuized.network import Faults, Graph
+from continuized.network.logs.entries import LOG_ANSWER, LOG_PAY, Log
 from continuized.network.protocol.node import SELF, Node
 from continuized.network.protocol.transitions import (
     ACK,
+    ACTIVE_EDGE,
     ANSWER,
     ASKING,
     NOT_BEFORE,
-    OVER,
     OWN_SEQ,
     PHASE,
     REQUEST,
@@ -23,7 +24,6 @@ from continuized.network.protocol.transitions import (
     WAKEUPS,
     Message,
 )
-from continuized.network.result import LOG_ANSWER, LOG_PAY, Log
 from tests.helpers.simulated_wires import Wire, make_nodes
 
 GRAPHS = ("cycle:6", "grid:3x4", "star:5")
@@ -83,7 +83,7 @@ def drive(graph: Graph, values: np.ndarray, log: Log) -> list[Node]:
         here, there = nodes[node], nodes[peer]
         if kind == LOG_ANSWER:
             row = scripts[node].row
-            partner = here.neighbours[int(row[OVER]) % len(here.neighbours)]
+            partner = here.neighbours[int(row[ACTIVE_EDGE]) % len(here.neighbours)]
             if here.busy and (row[PHASE] == ASKING or partner != peer):
                 scripts[node].give_up()
             (answer,) = here.receive(scripts[peer].ask(node, seq), time)

@@ -88,7 +88,7 @@ def test_the_share_of_exchanges_is_as_predicted(spec: str) -> None:
         assert r.messages / r.t == pytest.approx(network.exchange_share(graph, delay), rel=0.23)
 
 
-def test_rings_are_made_up_for_until_a_node_has_no_time_left() -> None:
+def test_ticks_are_made_up_for_until_a_node_has_no_time_left() -> None:
     graph = Graph.of("cycle:20")  # an exchange keeps a node for 2 delays, and 0.1 begin in a unit
     for delay in (0.3, 1.0):
         r = network.simulate(

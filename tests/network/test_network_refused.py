@@ -12,7 +12,7 @@ import pytest
 
 from continuized import network, problems
 from continuized.network import A2CiD2, Faults, Graph
-from continuized.network.runtime.conduct import assign_nodes
+from continuized.network.runtime.real_run import assign_nodes
 from continuized.support.validation import short_repr
 from tests.helpers.refused_input import one_sentence
 

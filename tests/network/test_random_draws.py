@@ -106,7 +106,7 @@ def test_skewed_clocks_of_the_simulator_tick_faster_and_slower(bias: float) -> N
 
 
 def test_skewed_clocks_of_real_nodes_are_read_and_waited_for_at_their_speed() -> None:
-    (node, *_), link = make_nodes(GRAPH, np.zeros(4), speed=1.5), FaultyLink(None, 0.0, 0.0, 0.0)  # type: ignore[arg-type]
+    (node, *_), link = make_nodes(GRAPH, np.zeros(4), speed=1.5), FaultyLink(None, Faults().links())  # type: ignore[arg-type]
     scheduler = NodeScheduler({0: node}, speed=10.0, stride=1e9, link=link)
     assert scheduler.seconds_to_sleep() == node.next_tick / 1.5 / 10.0
     scheduler.advance(0.0)

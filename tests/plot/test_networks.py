@@ -10,8 +10,8 @@ from continuized import network
 from continuized.network import Faults, Gossip, Graph
 from continuized.network.faults import choose_victims
 from continuized.network.graphs.spectrum import laplacian
-from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_PAY, Log
-from continuized.network.simulation.replay import causal_times, states_at
+from continuized.network.logs.entries import LOG_ANSWER, LOG_APPLY, LOG_PAY, Log
+from continuized.network.logs.replay import find_causal_times, states_at
 from continuized.plot import style
 from continuized.plot.graph_layout import (
     _pivot_distances,
@@ -179,7 +179,7 @@ def test_an_effect_is_no_earlier_than_its_cause():
         seq=np.array([0, 0, 0, 0]),
         time=np.array([0.5, 9.0, 1.0, 2.0]),
     )
-    assert causal_times(log).tolist() == [0.5, 9.0, 9.0, 9.0]
+    assert find_causal_times(log).tolist() == [0.5, 9.0, 9.0, 9.0]
 
 
 @pytest.mark.parametrize("spec", ["path:10", "star:8", "grid:4x5", "regular:3x12"])

@@ -16,7 +16,8 @@ from scipy.optimize import OptimizeResult
 
 import continuized as cz
 from continuized import network, theory
-from continuized.network.result import Log, OptimisationTrace, Trace
+from continuized.network.logs.entries import Log
+from continuized.network.result import OptimisationTrace, Trace
 from continuized.network.sharded import pool
 from continuized.support.table import Table
 from tests.helpers.shards import HereLink

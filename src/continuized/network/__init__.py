@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from continuized.network.gossip import NoGainWarning as NoGainWarning
     from continuized.network.graphs.graph import Graph as Graph
     from continuized.network.graphs.optimal_rates import Optimised as Optimised
+    from continuized.network.logs.replay import replay as replay
     from continuized.network.optimisation.a2cid2 import A2CiD2 as A2CiD2
     from continuized.network.optimisation.dadao import DADAO as DADAO
     from continuized.network.optimisation.dual import Dual as Dual
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from continuized.network.result import Outcome as Outcome
     from continuized.network.runtime.run import run as run
     from continuized.network.sharded.problem import Sharded as Sharded
-    from continuized.network.simulation.replay import replay as replay
     from continuized.network.simulation.simulate import simulate as simulate
     from continuized.network.workers.ray_options import Ray as Ray
 
@@ -61,7 +61,7 @@ if not TYPE_CHECKING:
             "workers.ray_options": "Ray",
             "runtime.run": "run",
             "sharded.problem": "Sharded",
-            "simulation.replay": "replay",
+            "logs.replay": "replay",
             "simulation.simulate": "simulate",
         },
     )

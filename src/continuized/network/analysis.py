@@ -70,15 +70,15 @@ def exchange_rates(graph: Graph, delay: float) -> Array:
     """Predict the rate of exchanges of every directed edge, which is P_ij / 2 without delay."""
     source, target = list_directed(graph)
     n, P = graph.nodes, np.tile(graph.P, 2)
-    around = np.bincount(source, P, n)
-    p, ticks = P / around[source], 0.5 * around
+    node_rates = np.bincount(source, P, n)
+    p, ticks = P / node_rates[source], 0.5 * node_rates
     f = np.ones(n)
     for _ in range(MOST_STEPS):
-        met = np.bincount(source, p * f[target], n)  # the probability that a request is answered
-        pauses = np.maximum((1.0 - met) * PAUSE * delay, np.finfo(float).tiny)
-        asks = np.minimum(ticks / met, f / pauses)
-        heard = np.bincount(target, asks[source] * p, n)
-        free = np.maximum(1.0 - 2.0 * delay * asks, 0.0) / (1.0 + 2.0 * delay * heard)
+        answered = np.bincount(source, p * f[target], n)  # the probability, of a request
+        pauses = np.maximum((1.0 - answered) * PAUSE * delay, np.finfo(float).tiny)
+        asks = np.minimum(ticks / answered, f / pauses)
+        asked = np.bincount(target, asks[source] * p, n)
+        free = np.maximum(1.0 - 2.0 * delay * asks, 0.0) / (1.0 + 2.0 * delay * asked)
         if np.abs(free - f).max() < 1e-9:
             break
         f = f + MAP_STEP * (free - f)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.graphs.graph import Graph
 from continuized.network.graphs.spectrum import laplacian
+from continuized.network.protocol.transitions import draw_exponential, draw_uniform
 from continuized.problems.base import Array
 from continuized.support import validation as check
 from continuized.support.display import show_line
@@ -23,6 +24,31 @@ LEAST_TIMEOUT = 1.0  # ticks of all edges together
 # time is lost in the rounding of t before 1e9 ticks: nodes would ask again with t standing still.
 SHORTEST_TIMEOUT = 1e-4
 MOST_STEPS = 1e5  # messages and ticks that an exchange may take on average: some 10 milliseconds
+
+
+class Links(NamedTuple):
+    """The faults of links, as numbers that compiled code takes too: see `Faults`."""
+
+    delay: float
+    constant: bool
+    loss: float
+    duplication: float
+
+
+def draw_copies(links: Links, rng: Any) -> int:
+    """Draw how often a message comes: never, once or twice."""
+    if links.loss > 0.0 and draw_uniform(rng) < links.loss:
+        return 0
+    if links.duplication > 0.0 and draw_uniform(rng) < links.duplication:
+        return 2
+    return 1
+
+
+def draw_delay(links: Links, rng: Any) -> float:
+    """Draw how long a message takes."""
+    if links.delay > 0.0:
+        return float(links.delay * (1.0 if links.constant else draw_exponential(rng)))
+    return 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +115,11 @@ class Faults:
             advice = "a shorter one is lost in the rounding of t, and nodes would ask without end"
             return check.real(self.timeout, "timeout", minimum=least, other="None", advice=advice)
         return max(LEAST_TIMEOUT / rate, DELAYS_TO_WAIT * float(self.delay))
+
+    def links(self) -> Links:
+        """Return the faults of the links alone."""
+        delay, loss, duplication = map(float, (self.delay, self.loss, self.duplication))
+        return Links(delay, self.law == "constant", loss, duplication)
 
     def steps_per_exchange(self, nodes: int) -> float:
         """Estimate, from below, the messages and ticks that an exchange of gossip takes on average.

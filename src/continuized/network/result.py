@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from continuized.network.logs.entries import Log
 from continuized.problems.base import Array
 from continuized.process.stepper import Status
 from continuized.support.display import show_html, show_lines, shown
@@ -21,9 +22,6 @@ ROUNDINGS = 10.0  # of a number, that the last digits of a result may have gone 
 # A rate is fitted to no less.  Two rows always lie on a line: a third must bear it out.  A single
 # exchange may change the error by a factor of a few: over less than 10, chance decides the slope.
 LEAST_ROWS, LEAST_DECAY = 3, math.log(10.0)
-
-# The kinds of entries of an event log.
-LOG_ANSWER, LOG_PAY, LOG_APPLY, LOG_JOIN, LOG_FALL, LOG_STEP = range(6)
 
 
 class Trace(Table):
@@ -60,35 +58,6 @@ class Staleness(NamedTuple):
     mean: float
     largest: float
     exchanges: int
-
-
-class Log(NamedTuple):
-    """Every change of a node's state, in an order in which causes stand before effects.
-
-    - LOG_ANSWER: `node` mixed to `time` and sent its x to `peer`, the initiator of exchange `seq`;
-    - LOG_PAY: `node`, the initiator, mixed to `time`, fixed d = x - (the x sent) and paid;
-    - LOG_APPLY: `node`, that had answered, mixed to `time` and was paid;
-    - LOG_JOIN: `node` came at `time` with the x that `peer` sent it (-1: with its own), and z = x;
-    - LOG_FALL: `node` (and `peer`, for there is none) mixed to `time` and went on as plain gossip;
-    - LOG_STEP: `node` (and `peer`) mixed to `time` and took a gradient, with the draws of `seq`.
-
-    The columns are `kind`, `node`, `peer`, `seq` and `time`, an entry for each change.  Times are
-    each node's own; (initiator, seq) names an exchange.
-
-    >>> from continuized import network
-    >>> r = network.simulate("path:3", [0.0, 1.0, 2.0], events=4, tol=0.0, rng=0, log=True)
-    >>> [int(np.sum(r.log.kind == kind)) for kind in (LOG_ANSWER, LOG_PAY, LOG_APPLY)]
-    [4, 4, 4]
-    """
-
-    kind: Array
-    node: Array
-    peer: Array
-    seq: Array
-    time: Array
-
-    def __repr__(self) -> str:
-        return f"Log({len(self.kind)} entries: kind, node, peer, seq, time)"
 
 
 # Why a run on a network ended, as the user reads it.

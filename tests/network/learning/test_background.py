@@ -82,6 +82,9 @@ def test_one_that_dies_is_dropped_said_and_accounted_for() -> None:
         assert any("rank 2 is gone" in notice for notice in notices)
         assert any("no longer reaches [3]" in notice for notice in notices)
         assert read_stats(running[0].background, 0).cut_off == (3,)
+        for program in others:  # those of what is left of the graph
+            known = program.background
+            assert known.node.model.constants == known.membership.constants()
         pair, starts = [running[0], running[1]], VALUES[:2]
         finish(others)
         end = sum(p.middle for p in pair)

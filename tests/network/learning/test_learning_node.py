@@ -14,7 +14,15 @@ from continuized.network.learning.learning_node import CANCEL, LearningNode
 from continuized.network.learning.model import LearningModel
 from continuized.network.learning.step_clock import StepClock
 from continuized.network.protocol.node_model import GossipModel
-from continuized.network.protocol.transitions import FREE, PHASE, WAKEUPS, Message
+from continuized.network.protocol.transitions import (
+    ANSWER,
+    FREE,
+    NOT_BEFORE,
+    PHASE,
+    REFUSE,
+    WAKEUPS,
+    Message,
+)
 from tests.helpers.learning_nodes import Clockwork, make_node
 
 CYCLE = Graph.of("cycle:4")
@@ -159,7 +167,7 @@ def check_middle(dtype: type, steps: int) -> int:
     work = make_clockwork(CYCLE, values, A2CiD2(), buffers=2, delay=0.02)
     start = work.middle()
     work.run(float(steps), lambda: 0.1 * random.standard_normal(6))
-    work.settle()
+    work.end_exchanges()
     exchanges = sum(node.counts.exchanges for node in work.nodes.values())
     assert exchanges > 3.5 * steps  # of 4: some are refused, and made up for
     largest = max(np.abs(node.model.x).max() for node in work.nodes.values())
@@ -241,6 +249,66 @@ def test_slow_links_cost_exchanges_and_not_stability(monkeypatch: pytest.MonkeyP
         ends.append(np.ptp([node.model.x[0] for node in work.nodes.values()]))
     assert ends[0] < 0.1
     assert ends[1] > 10.0
+
+
+def test_the_mean_of_a_step_is_that_of_the_last_ones() -> None:
+    clock = StepClock()
+    for now in [*range(100), *range(102, 252, 3)]:  # steps of 1 s, and then 50 of 3 s
+        clock.count_step(float(now))
+    assert clock.mean == pytest.approx(3.0, rel=0.05)  # of all of them it would be 1.7
+
+
+def test_a_neighbour_that_is_dropped_takes_its_ticks_with_it() -> None:
+    node, membership = make_node(CYCLE, 0, np.ones(1), A2CiD2())
+    node.quiet = False
+    assert membership.neighbours == [1, 3]
+    rate = node.rate
+    node.drop(1)
+    assert node.rate == pytest.approx(0.5 * rate)
+    assert {m.receiver for _ in range(20) for m in ask_again(node)} == {3}
+    assert ask_again(node) != []  # no tick is lost on the one that is gone
+    node.drop(3)
+    node.resume(0)
+    assert node._next_t == np.inf
+
+
+def test_a_refused_request_is_made_up_for_in_about_the_time_of_an_exchange() -> None:
+    """And not in a quarter of the timeout, which is for links that lose.
+
+    Error budget: an exponential time is above 15 means with a probability of 3e-7, and a quarter
+    of the timeout is ten million times longer.
+    """
+    node, _ = make_node(CYCLE, 0, np.ones(1), A2CiD2(), timeout=1e6)
+    node.quiet = False
+    pauses = []
+    for _ in range(10):
+        node.rows.waits[0, NOT_BEFORE] = 0.0
+        (request,) = ask_again(node)
+        node.receive(Message(REFUSE, request.receiver, 0, request.seq), 1.0)
+        pauses.append(float(node.rows.waits[0, NOT_BEFORE]) - 1.0)
+    assert min(pauses) > 0.0
+    assert max(pauses) < 15.0 * 2.0 * node._first_guess
+
+
+def test_a_node_that_finishes_goes_on_as_plain_gossip() -> None:
+    node, _ = make_node(CYCLE, 0, np.ones(1), A2CiD2())
+    node.model.D[:] = 2.0
+    node.finish(0.0)
+    assert node.model.plain
+    assert (node.model.x[0], node.model.D[0]) == (2.0, 0.0)
+
+
+def test_an_exchange_that_cannot_be_paid_is_forgotten() -> None:
+    node, _ = make_node(CYCLE, 0, np.array([3e38], np.float32), A2CiD2())
+    node.quiet = False
+    (request,) = ask_again(node)
+    peer = request.receiver
+    far = Message(ANSWER, peer, 0, request.seq, False, np.array([-3e38, 0.0], np.float32))
+    with np.errstate(over="ignore"), pytest.raises(ArithmeticError):
+        node.receive(far, 0.0)
+    node.abandon(far)
+    assert node.idle
+    assert peer in {m.receiver for _ in range(50) for m in ask_again(node)}
 
 
 def test_no_exchange_begins_after_the_end() -> None:

@@ -18,11 +18,11 @@ def test_what_is_left_has_the_constants_of_its_own_graph() -> None:
     whole.dead.append(2)
     wanted = A2CiD2(communications=3.0 / 4.0).constants(Graph.of("path:4"))
     np.testing.assert_allclose(whole.constants(), wanted, rtol=1e-12)
-    assert whole.reach() == [0, 1, 3, 4]
-    assert whole.cut_off() == []
+    assert whole.find_reachable() == [0, 1, 3, 4]
+    assert whole.find_cut_off() == []
     whole.left.append(4)
-    assert whole.reach() == [0, 1]
-    assert whole.cut_off() == [3]
+    assert whole.find_reachable() == [0, 1]
+    assert whole.find_cut_off() == [3]
     whole.dead.append(1)
     assert whole.constants() == Constants(0.0, 0.5, 0.5)
 
@@ -32,7 +32,7 @@ def test_all_find_the_same_tree_and_it_reaches_everybody() -> None:
     members = [Membership(graph, rank, A2CiD2()) for rank in range(12)]
     for member in members:
         member.dead += [0, 5]
-    trees = {m.rank: m.tree() for m in members if m.rank not in m.gone}
+    trees = {m.rank: m.find_tree() for m in members if m.rank not in m.gone}
     assert [rank for rank, (parent, _) in trees.items() if parent is None] == [1]
     for rank, (_, children) in trees.items():
         for child in children:

@@ -17,8 +17,8 @@ from scipy.linalg import expm
 
 from continuized import clock as clocks
 from continuized.network import DADAO, A2CiD2, Dual, Faults, Graph, Objective
+from continuized.network.logs.entries import LOG_ANSWER, LOG_APPLY, LOG_JOIN, LOG_PAY
 from continuized.network.optimisation.node_models import make_nodes
-from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_JOIN, LOG_PAY
 from continuized.network.simulation.messages import MessageEngine
 from continuized.problems import LeastSquares
 from continuized.process.marks import Categorical
@@ -204,7 +204,7 @@ def test_every_path_is_that_of_the_formulas(name: str) -> None:
             replay.steps[mark].append(SPEEDS[mark] * t)
 
     # Deaths stand between the lines of the log; what was owed by or to the dead is lost.
-    log = list(zip(*(column.tolist() for column in engine.log()), strict=True))
+    log = list(zip(*(column.tolist() for column in engine.make_log()), strict=True))
     deaths = sorted((scale * t, i) for t, i in DEATHS)
     alive = np.array([True, True, True, False, True])
     lost = 0
@@ -226,7 +226,7 @@ def test_every_path_is_that_of_the_formulas(name: str) -> None:
     assert engine.messages == kinds.count(LOG_APPLY) > 80
     answers = kinds.count(LOG_ANSWER) + kinds.count(LOG_PAY) - kinds.count(LOG_JOIN)
     assert engine.gradients == (replay.taken if rules.stepped else answers)
-    assert engine.past_changes() == faults.changes(NODES)
+    assert engine.list_past_changes() == faults.changes(NODES)
 
     # What the living have and are owed, times `slope`, is the sum of gradients where they agree.
     if rules.slope:
@@ -234,7 +234,7 @@ def test_every_path_is_that_of_the_formulas(name: str) -> None:
         debts = sum((d for _, d in replay.owed.values()), np.zeros(2))
         tilt = rules.slope * (held + (rules.share @ rules.paid) * debts)
         assert np.abs(tilt).max() > 1e-2
-        np.testing.assert_allclose(engine.tilt(), tilt, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(engine.find_tilt(), tilt, rtol=0, atol=1e-10)
     assert engine.ledger_error() < 1e-13
 
 

@@ -56,9 +56,9 @@ def test_exchanges_held_are_those_counted() -> None:
     engine.advance(events)
     counted = InstantEngine(g, NodeSet(Silent(), 0), root, busy=work)
     counted.advance(events)
-    counts, free = counted.busy.counts, counted.busy.free
-    assert np.array_equal(engine.busy.counts, counts)
-    assert np.array_equal(engine.busy.free, free)
+    counts, free = counted.activity.counts, counted.activity.free
+    assert np.array_equal(engine.activity.counts, counts)
+    assert np.array_equal(engine.activity.free, free)
     assert 0 < counts.sum() < 1000  # many were refused
 
 

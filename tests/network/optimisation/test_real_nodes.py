@@ -12,7 +12,7 @@ from scipy import optimize
 
 from continuized import network
 from continuized.network import DADAO, A2CiD2, Dual, Faults, Graph
-from continuized.network.result import LOG_PAY, LOG_STEP
+from continuized.network.logs.entries import LOG_PAY, LOG_STEP
 from continuized.problems import LeastSquares, LogisticRegression
 from tests.helpers.processes import assert_none_outlives
 

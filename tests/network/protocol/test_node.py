@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuized.network import Graph
+from continuized.network.logs.entries import LOG_ANSWER, LOG_APPLY, LOG_PAY
 from continuized.network.protocol.node import Node
 from continuized.network.protocol.node_model import AVERAGING, NodeModelSpec
 from continuized.network.protocol.transitions import ACK, ANSWER, REFUSE, REQUEST, TRANSFER, Message
-from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_PAY
 from tests.helpers.simulated_wires import CONSTANTS, Wire, ask, check_books, kinds, make_nodes, pair
 
 KITE = Graph.of([(0, 1), (1, 2), (2, 0), (2, 3)])
@@ -178,7 +178,7 @@ def test_losses_and_copies_leave_the_ledger_closed_and_consensus_reached(acceler
     nodes = make_nodes(graph, values, 3, accelerated=accelerated, timeout=4.0)
     wire = Wire(nodes, 3, delay=0.05, loss=0.1, duplication=0.05)
     wire.run(500.0)
-    wire.settle()
+    wire.end_exchanges()
     np.testing.assert_allclose(wire.total(), 30.0, rtol=1e-12)
     np.testing.assert_allclose(wire.x(), 2.5, atol=1e-4)
     assert sum(node.counts.resent for node in nodes) > 0

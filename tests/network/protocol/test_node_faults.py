@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from continuized.network import Graph
+from continuized.network import Faults, Graph
+from continuized.network.logs.entries import LOG_FALL, LOG_JOIN
 from continuized.network.protocol.node import LIFE, Node
 from continuized.network.protocol.node_model import GossipModel
 from continuized.network.protocol.timeouts import UNKNOWN, update
@@ -23,7 +24,6 @@ from continuized.network.protocol.transitions import (
     make_rows,
     wait_longer,
 )
-from continuized.network.result import LOG_FALL, LOG_JOIN
 from continuized.network.runtime.scheduler import FaultyLink, NodeScheduler
 from tests.helpers.simulated_wires import (
     CONSTANTS,
@@ -47,7 +47,7 @@ def test_the_dead_take_only_their_share() -> None:
     for node in wire.nodes.values():
         node.note_deaths(2, 1, back=False)
     wire.run(30.0)
-    wire.settle()
+    wire.end_exchanges()
     check_books(wire.nodes)
     books = [sum(node.model.state()) - node.began - node.of_dead for node in wire.nodes.values()]
     np.testing.assert_allclose(sum(books), 0.0, atol=1e-11)  # among the living nothing is lost
@@ -58,6 +58,18 @@ def test_the_dead_take_only_their_share() -> None:
     )
     owed = missing - held - late
     assert np.abs(owed) <= 5.0 * np.abs(values).max()
+
+
+def test_who_waits_for_a_neighbour_that_died_is_free_at_once() -> None:
+    a, b = pair()
+    request = ask(a)
+    b.receive(request, 1.0)
+    assert a.busy
+    assert b.busy
+    a.note_deaths(1, 1, back=False)
+    b.note_deaths(0, 1, back=False)
+    assert a.idle
+    assert b.idle
 
 
 def test_a_node_comes_back_with_a_neighbours_value() -> None:
@@ -126,7 +138,7 @@ def test_timeouts_learn_and_are_bounded() -> None:
 
 
 def test_links_lose_double_and_hold_up() -> None:
-    link = FaultyLink(np.random.default_rng(0), 0.1, 0.05, 2.0)
+    link = FaultyLink(np.random.default_rng(0), Faults(2.0, 0.1, 0.05).links())
     sent = [Message(REQUEST, 0, 1, k) for k in range(20_000)]
     out, t = link.send(sent, 0.0), 0.0
     arrived = [(0.0, message) for message in out]
@@ -137,7 +149,7 @@ def test_links_lose_double_and_hold_up() -> None:
     assert abs(len({m.seq for _, m in arrived}) - 18_000) < 5 * math.sqrt(20_000 * 0.09)
     assert abs(len(arrived) - 18_900) < 5 * math.sqrt(20_000 * 0.15)
     assert np.mean([t for t, _ in arrived]) == pytest.approx(2.0, rel=5.0 / math.sqrt(18_900))
-    perfect = FaultyLink(np.random.default_rng(0), 0.0, 0.0, 0.0)
+    perfect = FaultyLink(np.random.default_rng(0), Faults().links())
     assert perfect.send(sent, 0.0) == sent
 
 
@@ -149,7 +161,7 @@ class Raises(GossipModel):
 def test_a_model_that_raises_ends_its_node_only() -> None:
     nodes = dict(enumerate(pair()))
     nodes[1].model = Raises([5.0], 0.1, 0.5, 0.5)
-    link = FaultyLink(np.random.default_rng(0), 0.0, 0.0, 0.0)
+    link = FaultyLink(np.random.default_rng(0), Faults().links())
     scheduler = NodeScheduler(nodes, 1.0, 1.0, link)
     assert scheduler.receive([Message(REQUEST, 0, 1, 1)]) == []
     assert scheduler.failures == [(1, "ValueError: no answer from me")]
@@ -158,7 +170,7 @@ def test_a_model_that_raises_ends_its_node_only() -> None:
 
 
 def test_a_process_that_stood_still_slows_its_clock() -> None:
-    link = FaultyLink(np.random.default_rng(0), 0.0, 0.0, 0.0)
+    link = FaultyLink(np.random.default_rng(0), Faults().links())
     scheduler = NodeScheduler({}, 1000.0, 2.0, link)
     scheduler.advance(10.0)
     scheduler.advance(10.001)

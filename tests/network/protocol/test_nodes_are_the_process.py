@@ -8,8 +8,7 @@ import numpy as np
 from scipy.linalg import expm
 
 from continuized.network import Gossip, Graph, replay
-from continuized.network.result import LOG_PAY
-from continuized.network.runtime.merge_logs import ENTRY, merge_logs
+from continuized.network.logs.entries import ENTRY, LOG_PAY, merge_logs
 from tests.helpers.simulated_wires import Wire, make_nodes
 
 
@@ -53,7 +52,7 @@ def test_the_log_replays_to_the_same_values() -> None:
     nodes = make_nodes(graph, values, 1, timeout=4.0)
     wire = Wire(nodes, 1, delay=0.3, loss=0.1, duplication=0.1)
     wire.run(60.0)
-    wire.settle()
+    wire.end_exchanges()
     # Node after node: the order in which causes stand before effects has to be found.
     entries = np.array([entry for node in nodes for entry in node.log], ENTRY)
     log = merge_logs(entries)

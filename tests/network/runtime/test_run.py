@@ -11,12 +11,21 @@ import time
 import numpy as np
 import pytest
 
-from continuized.network import Gossip, Graph, NodeModelSpec, Ray, StalenessWarning, replay, run
+from continuized.network import (
+    Faults,
+    Gossip,
+    Graph,
+    NodeModelSpec,
+    Ray,
+    StalenessWarning,
+    replay,
+    run,
+)
+from continuized.network.logs.entries import LOG_FALL
 from continuized.network.protocol.node_model import AVERAGING, GossipModel
 from continuized.network.protocol.transitions import Message
-from continuized.network.result import LOG_FALL
 from continuized.network.runtime import supervisor
-from continuized.network.runtime.conduct import assign_nodes
+from continuized.network.runtime.real_run import assign_nodes
 from continuized.network.runtime.run import _plan_changes
 from continuized.network.runtime.scheduler import FaultyLink
 from continuized.network.runtime.transports import local
@@ -318,7 +327,7 @@ def test_bad_input_is_refused_before_anything_starts(what: str) -> None:
 
 
 def test_a_link_with_a_constant_delay_holds_up_every_message_as_long() -> None:
-    link = FaultyLink(np.random.default_rng(0), 0.0, 0.0, 2.0, constant=True)
+    link = FaultyLink(np.random.default_rng(0), Faults(delay=2.0, law="constant").links())
     message = Message(0, 0, 1, 1)
     assert link.send([message], 1.0) == []
     assert link.due == 3.0

@@ -10,7 +10,7 @@ import pytest
 
 import continuized as cz
 from continuized.network import Sharded
-from continuized.network.sharded.shard import join
+from continuized.network.sharded.shard import join_files
 from tests.helpers.shards import cut, without_processes
 from tests.helpers.weighted_regressions import make
 
@@ -78,7 +78,7 @@ def test_labels_of_two_kinds_in_the_files_of_one_shard_are_said_of_files(tmp_pat
         (tmp_path / name).write_text(text)
         pieces.append(cz.problems.read(tmp_path / name))
     with pytest.raises(ValueError, match=r"of file 0 are numbers, .* of one kind in all files"):
-        join(pieces)
+        join_files(pieces)
 
 
 CSV = "a,b,y\n1,2,1\n2,1,0\n"

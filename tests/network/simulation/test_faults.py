@@ -14,7 +14,7 @@ import pytest
 
 from continuized import network
 from continuized.network import Faults, Graph, Outcome
-from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_JOIN, LOG_PAY, Log
+from continuized.network.logs.entries import LOG_ANSWER, LOG_APPLY, LOG_JOIN, LOG_PAY, Log
 from continuized.network.simulation import engine as engines
 from continuized.network.simulation import heap
 from continuized.network.simulation.messages import MessageEngine

@@ -14,7 +14,7 @@ import continuized as cz
 from continuized import network
 from continuized.network import Faults, Gossip, Graph
 from continuized.network.gossip import mix_over
-from continuized.network.result import LOG_PAY
+from continuized.network.logs.entries import LOG_PAY
 from continuized.process import random_streams
 from continuized.process.marks import Categorical
 from continuized.process.methods import jump
@@ -77,7 +77,7 @@ def test_the_mean_is_reached_and_nothing_lost(spec: str, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_messages_without_delay_are_edges_that_ring(method: str) -> None:
+def test_messages_without_delay_are_edges_that_tick(method: str) -> None:
     graph = Graph.of("grid:4x5")
     values = np.random.default_rng(1).normal(size=(20, 2))
     r = network.simulate(

@@ -63,7 +63,7 @@ def command(
     import numpy as np
 
     from continuized.network import race, split
-    from continuized.network.simulation.log_file import log_simulation
+    from continuized.network.logs.event_log import log_simulation
 
     simulated = transport == "simulate"
     options.check_transport(transport, seconds, address)

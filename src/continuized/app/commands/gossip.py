@@ -122,7 +122,7 @@ def _make_runs(setting: Setting, views: bool) -> list[MethodRun]:
         times = [f * quickest for f in KEPT] if views and graph.nodes <= MOST_DRAWN else []
         outcomes = [_run(setting, gossip, quickest, dead, times) for gossip in gossips]
         if setting.log_file is not None and setting.transport == "simulate":
-            from continuized.network.simulation.log_file import log_simulation
+            from continuized.network.logs.event_log import log_simulation
 
             texts = dict.fromkeys(str(warning.message) for warning in caught)
             for outcome in outcomes:
@@ -164,8 +164,8 @@ def _run(
     the runs of both, or these could not be compared.
     """
     from continuized import network
+    from continuized.network.logs.replay import states_at
     from continuized.network.runtime.run import KILL_EVERY
-    from continuized.network.simulation.replay import states_at
 
     graph, values, tol = setting.graph, setting.values, setting.tol
     if setting.transport == "simulate":

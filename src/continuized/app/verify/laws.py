@@ -14,8 +14,8 @@ import numpy as np
 
 from continuized.app.verify.claims import Effort, Found, Subject
 from continuized.network import Graph
+from continuized.network.faults import Links, draw_copies, draw_delay
 from continuized.network.simulation.instant import InstantEngine
-from continuized.network.simulation.message_kernels import Links, draw_copies, draw_delay
 from continuized.network.simulation.node_models import gossip as gossip_nodes
 from continuized.problems import LeastSquares, Quadratic
 from continuized.problems.base import Array
@@ -96,7 +96,7 @@ def edges(subject: Subject, effort: Effort) -> Found:
 
 def messages(subject: Subject, effort: Effort) -> Found:
     """Measure how often a message comes (never, once, twice), and how long it takes."""
-    links = Links(delay=2.0, constant=False, loss=0.1, duplication=0.3, wait=1.0)
+    links = Links(delay=2.0, constant=False, loss=0.1, duplication=0.3)
     rng = random_streams.generator(random_streams.seed_sequence(effort.seed), random_streams.LINKS)
     copies = [draw_copies(links, rng) for _ in range(TOGETHER * effort.runs)]
     delays = np.array([draw_delay(links, rng) for _ in range(TOGETHER * effort.runs)])

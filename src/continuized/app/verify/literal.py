@@ -17,8 +17,8 @@ from continuized.app.verify import formulas
 from continuized.app.verify.claims import Effort, Found, Subject
 from continuized.app.verify.network import ridge
 from continuized.network import Graph, NoGainWarning, Objective, simulate
+from continuized.network.logs.entries import LOG_PAY
 from continuized.network.optimisation.node_models import make_nodes
-from continuized.network.result import LOG_PAY
 from continuized.network.simulation.instant import InstantEngine
 from continuized.problems import LeastSquares, Quadratic
 from continuized.problems.base import Array

@@ -93,10 +93,10 @@ def gossip_conserves(subject: Subject, effort: Effort) -> Found:
         yield at_most(1e-12, [abs(np.sum(r.x + r.z - 2.0 * x0)) / total, r.ledger_error])
         nodes = gossip_nodes.make_nodes(x0[:, None], method.constants(g))
         engine = subject.messages(g, nodes, root, faults)
-        before, events, done = engine.balance(), engine.make_stream(root).draw(TICKS), 0
+        before, events, done = engine.find_balance(), engine.make_stream(root).draw(TICKS), 0
         for stop in np.linspace(0.0, 500.0, 101)[1:].tolist():
             done, _ = engine.run(events, done, stop, NO_LIMIT, NO_TESTS)
-        yield at_most(1e-12, np.abs(engine.balance() - before) / total)
+        yield at_most(1e-12, np.abs(engine.find_balance() - before) / total)
 
 
 def ridge(nodes: int, dim: int, kappa: float = 4.0) -> Objective:
@@ -197,7 +197,7 @@ def a2cid2_is_gossip(subject: Subject, effort: Effort) -> Found:
         nodes.model.x[...] = nodes.model.x_tilde[...] = start
         engine = InstantEngine(graph, nodes, root, log=True)
         engine.advance(engine.make_stream(root).draw(400))
-        log, rate = engine.log(), method.edge_rate(graph)
+        log, rate = engine.make_log(), method.edge_rate(graph)
         log = log._replace(time=rate * log.time)  # of gossip, where all edges tick at rate 1
         x, _ = network.replay(graph, start, Gossip(accelerated, damping=1.0), log, rate * engine.t)
         yield at_most(1e-12, np.abs(engine.estimate(engine.t) - x))

@@ -24,7 +24,7 @@ import numpy as np
 from continuized.problems.base import Array
 from continuized.support.jit import jit, uncounted
 
-TOL = 0.01  # relative: an edge is settled when its bounds are so close
+TOL = 0.01  # relative: an edge is done when its bounds are so close
 MOST_TOUCHED = 20_000  # for an edge, before its bounds are taken as they are
 MOST_STEPS = 300
 VISITS_A_CALL = 1_000_000  # of nodes, before Python has its turn and hears Ctrl-C

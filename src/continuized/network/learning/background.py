@@ -222,7 +222,7 @@ class BackgroundNode:
             due = self.node.due_at
         self._send(out)
         if self._finishing:
-            self._announce_if_settled()
+            self._announce_if_ended()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -261,7 +261,7 @@ class BackgroundNode:
 
     # Links
 
-    def greet(self, link: Link, peer: int) -> bool:
+    def accept_link(self, link: Link, peer: int) -> bool:
         """Take a new link to a neighbour; returns False where there is one, or none should be."""
         if peer in self.links or peer not in self.membership.neighbours:
             return False
@@ -293,12 +293,12 @@ class BackgroundNode:
             self._go_on_with_mean([])
             return
         with self.lock:
-            cut_off = set(membership.cut_off())
+            cut_off = set(membership.find_cut_off())
             (membership.left if left else membership.dead).append(rank)
             if rank in membership.neighbours:
                 self.node.drop(rank)
             self.node.model.constants = membership.constants()
-            lost = sorted(set(membership.cut_off()) - cut_off)
+            lost = sorted(set(membership.find_cut_off()) - cut_off)
             if not left:
                 self._notices.append(f"rank {rank} is gone: its link closed")
             if lost:
@@ -324,12 +324,12 @@ class BackgroundNode:
             self.node.quiet = self._leaving
         self._loop.call_later(self.node.timeout, self._announce)
         self._loop.call_later(seconds, self._leave_late_ones_behind, seconds)
-        self._announce_if_settled()
+        self._announce_if_ended()
 
-    def _announce_if_settled(self) -> None:
+    def _announce_if_ended(self) -> None:
         with self.lock:
-            settled = self.node.idle if self._leaving else self.node.settled
-        if settled:
+            ended = self.node.idle if self._leaving else self.node.has_ended_own
+        if ended:
             self._announce()
 
     def _announce(self) -> None:
@@ -353,7 +353,7 @@ class BackgroundNode:
             self._sum_if_all_done()
 
     def _leave_late_ones_behind(self, seconds: float) -> None:
-        late = sorted(set(self.membership.reach()) - self.membership.done)
+        late = sorted(set(self.membership.find_reachable()) - self.membership.done)
         if late and not self.final_mean.began and not self._over.is_set():
             with self.lock:
                 self._notices.append(f"the ranks {late} had not finished after {seconds:g} s")
@@ -363,7 +363,7 @@ class BackgroundNode:
     def _sum_if_all_done(self) -> None:
         if self.final_mean.began or not self._announced or self._over.is_set():
             return
-        if set(self.membership.reach()) <= self.membership.done:
+        if set(self.membership.find_reachable()) <= self.membership.done:
             self._go_on_with_mean(self.final_mean.begin())
 
     def _go_on_with_mean(self, messages: list[Message]) -> None:

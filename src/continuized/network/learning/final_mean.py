@@ -1,6 +1,6 @@
 """The mean of the models of all workers in reach, taken once, at the end.
 
-Sums go up a tree (`Membership.tree`), and the mean comes down it.
+Sums go up a tree (`Membership.find_tree`), and the mean comes down it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FinalMean:
     def begin(self) -> list[Message]:
         """Begin, once all workers in reach have finished."""
         self.began = True
-        self._parent, self._children = self._membership.tree()
+        self._parent, self._children = self._membership.find_tree()
         return self._sum_up()
 
     def receive(self, message: Message) -> list[Message]:
@@ -66,7 +66,7 @@ class FinalMean:
         for child in self._children:
             total += self._sums[child]
         if self._parent is None:
-            mean = total / len(self._membership.reach())
+            mean = total / len(self._membership.find_reachable())
             return self._take(mean.astype(self._model.x.dtype))
         return [Message(PARTIAL_SUM, self._membership.rank, self._parent, 0, values=total)]
 

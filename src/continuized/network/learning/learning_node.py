@@ -20,10 +20,10 @@ from continuized.network.learning.step_clock import StepClock
 from continuized.network.protocol import transitions
 from continuized.network.protocol.node import SELF, Node
 from continuized.network.protocol.transitions import (
+    ACTIVE_EDGE,
     ASKING,
     MEAN,
     NOT_BEFORE,
-    OVER,
     OWED,
     PHASE,
     SOURCE,
@@ -98,7 +98,7 @@ class LearningNode(Node):
         return min(self.due, math.inf if occupied else self.clock.find(self._next_t))
 
     @property
-    def settled(self) -> bool:
+    def has_ended_own(self) -> bool:
         """Whether no exchange that it began is under way."""
         return not self.owed and self.rows.node[SELF, PHASE] != ASKING
 
@@ -199,7 +199,7 @@ class LearningNode(Node):
         return []
 
     def _give_up(self, now: float) -> None:
-        e = int(self.rows.node[SELF, OVER])
+        e = int(self.rows.node[SELF, ACTIVE_EDGE])
         if self.rows.edge[e, SOURCE] == SELF:
             self.silent[self.neighbours[e]] = now + RETRY_AFTER * self.timeout
             self.rows.alive[1 + e] = False

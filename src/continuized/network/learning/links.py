@@ -84,7 +84,7 @@ class Link(asyncio.Protocol):
                 opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         if self.peer is None:
             self._owner.doorkeeper.admit(self, len(self._owner.membership.neighbours))
-        elif self._owner.greet(self, self.peer):
+        elif self._owner.accept_link(self, self.peer):
             self.send(Message(HELLO, self._owner.membership.rank, self.peer, 0))
         else:
             transport.abort()
@@ -107,7 +107,7 @@ class Link(asyncio.Protocol):
     def _introduce(self, message: Message) -> None:
         owner = self._owner
         right = message.kind == HELLO and message.receiver == owner.membership.rank
-        if right and owner.greet(self, message.sender):
+        if right and owner.accept_link(self, message.sender):
             self.peer = message.sender
             owner.doorkeeper.release(self)
             self._reader.codec = owner.codec

@@ -29,19 +29,19 @@ class Membership:
         """Those that died or left."""
         return {*self.dead, *self.left}
 
-    def reach(self) -> list[int]:
+    def find_reachable(self) -> list[int]:
         """List the workers that are there and joined to this one, itself among them, in order."""
         keep = ~np.isin(self.graph.edges, list(self.gone)).any(axis=1)
         _, component = find_components(self.graph.nodes, self.graph.edges[keep])
         return [int(i) for i in np.flatnonzero(component == component[self.rank])]
 
-    def cut_off(self) -> list[int]:
+    def find_cut_off(self) -> list[int]:
         """List the workers that are there, as far as this one knows, and out of its reach."""
-        return sorted(set(range(self.graph.nodes)) - self.gone - set(self.reach()))
+        return sorted(set(range(self.graph.nodes)) - self.gone - set(self.find_reachable()))
 
     def constants(self) -> Constants:
         """Return the constants for what is left of the graph, whose edges keep their rates."""
-        ranks = self.reach()
+        ranks = self.find_reachable()
         if len(ranks) == 1:
             return Constants(0.0, 0.5, 0.5)
         if len(ranks) == self.graph.nodes:
@@ -53,14 +53,14 @@ class Membership:
             communications=rate / part.nodes, accelerated=self.method.accelerated
         ).constants(part)
 
-    def tree(self) -> tuple[int | None, list[int]]:
+    def find_tree(self) -> tuple[int | None, list[int]]:
         """Return its parent and its children in the tree by which sums are taken.
 
         It goes out from the first worker in reach, along shortest ways, and every worker that has
         heard of the same others finds the same one.
         """
         around = list_neighbours(self.graph)
-        ranks = self.reach()
+        ranks = self.find_reachable()
         parents: dict[int, int | None] = {ranks[0]: None}
         for rank in (order := [ranks[0]]):
             for peer in sorted(around[rank][0]):

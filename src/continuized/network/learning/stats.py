@@ -74,7 +74,7 @@ def read_stats(background: BackgroundNode, first_step: int) -> GossipStats:
             received_bytes=background.received_bytes,
             dead=tuple(membership.dead),
             left=tuple(membership.left),
-            cut_off=tuple(membership.cut_off()),
+            cut_off=tuple(membership.find_cut_off()),
             silent=tuple(sorted(node.silent)),
             share=node.share,
             strangers=background.strangers,

@@ -84,6 +84,10 @@ class A2CiD2:
         """The name in results: "a2cid2" or "plain-sgd"."""
         return "a2cid2" if self.accelerated else "plain-sgd"
 
+    def check_objective(self, objective: Objective | Functions) -> None:
+        """Raise ValueError, naming what is missing, where it cannot minimise this."""
+        self.step_for(objective)
+
     def edge_rate(self, graph: Graph) -> float:
         """Return the rate of all edges together, where every node takes gradients at rate 1."""
         return self.communications * graph.nodes

@@ -25,7 +25,7 @@ from typing import ClassVar, NamedTuple
 
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.functions import Functions
-from continuized.network.optimisation.objective import Objective, check_convexity
+from continuized.network.optimisation.objective import ASKS_FOR_NONE, Objective, check_convexity
 
 X, X_TILDE, Y, Y_TILDE, Z, Z_TILDE = range(6)
 Six = tuple[float, float, float, float, float, float]
@@ -72,6 +72,10 @@ class DADAO:
     def numbers(self, graph: Graph, objective: Objective | Functions) -> dict[str, float]:
         """Return the constants by their names, for nodes that are made elsewhere."""
         return self.steps(graph, objective)._asdict()
+
+    def check_objective(self, objective: Objective | Functions) -> None:
+        """Raise ValueError, naming what is missing, where it cannot minimise this."""
+        check_convexity(objective, ASKS_FOR_NONE)
 
     def steps(self, graph: Graph, objective: Objective | Functions) -> Steps:
         """Return its constants on a graph."""

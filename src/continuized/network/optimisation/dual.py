@@ -17,12 +17,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.functions import Functions
-from continuized.network.optimisation.objective import Objective, check_convexity
+from continuized.network.optimisation.objective import (
+    ASKS_FOR_NONE,
+    REGRESSIONS,
+    Objective,
+    check_convexity,
+    check_fits,
+)
 from continuized.network.protocol.node_model import NodeModelSpec
 from continuized.process.methods import Continuized
 from continuized.process.parameters import exponential_gamma_prime, omega
@@ -53,6 +57,19 @@ class Dual:
     def name(self) -> str:
         """The name in results: "dual" or "plain-dual"."""
         return "dual" if self.accelerated else "plain-dual"
+
+    def check_objective(self, objective: Objective | Functions) -> None:
+        """Raise ValueError, naming what is missing, where it cannot minimise this."""
+        if isinstance(objective, Functions):
+            odd = next((p for p in objective.problems if type(p) not in REGRESSIONS), None)
+            kind = "these" if odd is None else f"a {type(odd).__name__}"
+            raise ValueError(
+                f'method="{self.name}" must minimise f_i(w) - <s, w> at each node, which is '
+                "written here for LeastSquares or LogisticRegression at all nodes, without weights "
+                f'and intercept, and not for {kind}; use method="dadao" or "a2cid2", which need '
+                "gradients only"
+            )
+        check_convexity(objective, ASKS_FOR_NONE)
 
     def process(self, graph: Graph, objective: Objective | Functions) -> Continuized:
         """Return the continuized process whose flow and steps the nodes follow."""
@@ -98,28 +115,4 @@ class Dual:
         """
         graph = Graph.of(graph)
         check_fits(graph, objective)
-        return specify_nodes(self, graph, objective)
-
-
-FACTORY = "continuized.network.optimisation.node_models:make_single_node"
-
-
-def specify_nodes(method: Any, graph: Graph, objective: Any) -> list[NodeModelSpec]:
-    """Specify a model for each real node: regressions by their arrays, other functions as they
-    are."""
-    options = {"kind": method.kind, "numbers": method.numbers(graph, objective)}
-    if not isinstance(objective, Objective):
-        dim = {"dim": np.array(objective.dim)}
-        each = objective.problems
-        return [NodeModelSpec(FACTORY, dim, options, {"function": own}) for own in each]
-    options["loss"] = objective.loss
-    parts = (objective.arrays_of(i) for i in range(objective.nodes))
-    return [NodeModelSpec(FACTORY, arrays, options) for arrays in parts]
-
-
-def check_fits(graph: Graph, objective: Any) -> None:
-    """Raise ValueError unless there is a function for each node."""
-    if graph.nodes != objective.nodes:
-        raise ValueError(
-            f"the graph has {graph.nodes} nodes, but {objective.nodes} functions were given"
-        )
+        return objective.specify_nodes(self.kind, self.numbers(graph, objective))

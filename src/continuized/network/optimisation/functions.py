@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.optimisation.objective import (
+    NODE_FACTORY,
     REGRESSIONS,
     MeanFunction,
     Objective,
-    check_convexity,
 )
+from continuized.network.protocol.node_model import NodeModelSpec
 from continuized.problems.base import Array, Problem, check_gradient
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_line
@@ -70,6 +71,12 @@ class Functions(MeanFunction):
     def describe(self) -> list[str]:
         """Return what a checkpoint knows it by: values and slopes at a point."""
         return [p.fingerprint(np.zeros(self.dim)) for p in self.problems]
+
+    def specify_nodes(self, kind: str, numbers: dict[str, float]) -> list[NodeModelSpec]:
+        """Specify the model of each real node: its function is handed over as it is."""
+        arrays, options = {"dim": np.array(self.dim)}, {"kind": kind, "numbers": numbers}
+        each = ({"function": p} for p in self.problems)
+        return [NodeModelSpec(NODE_FACTORY, arrays, options, objects) for objects in each]
 
     def gradient(self, i: int, w: Array) -> Array:
         """Return the gradient of f_i at w, which it may keep."""
@@ -159,26 +166,6 @@ def is_plain(functions: Sequence[Any]) -> bool:
         type(p) in REGRESSIONS and p.is_plain and type(p) is type(first) and p.dim == first.dim
         for p in functions
     )
-
-
-def check_method(method: Any, objective: Objective | Functions) -> None:
-    """Raise ValueError, naming what is missing, where a method cannot run on these functions."""
-    if method.takes_gradients:
-        if method.kind == "dadao":
-            check_convexity(objective, 'or use method="a2cid2", which asks for none')
-        elif method.kind == "a2cid2":
-            method.step_for(objective)
-        return
-    if isinstance(objective, Functions):
-        odd = next((p for p in objective.problems if type(p) not in REGRESSIONS), None)
-        kind = "these" if odd is None else f"a {type(odd).__name__}"
-        raise ValueError(
-            f'method="{method.name}" must minimise f_i(w) - <s, w> at each node, which is written '
-            f"here for LeastSquares or LogisticRegression at all nodes, without weights and "
-            f'intercept, and not for {kind}; use method="dadao" or "a2cid2", which need gradients '
-            "only"
-        )
-    check_convexity(objective, 'or use method="a2cid2", which asks for none')
 
 
 def _is_large_and_sparse(functions: Sequence[Any]) -> bool:

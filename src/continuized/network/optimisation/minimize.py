@@ -15,9 +15,9 @@ from continuized.network.faults import Faults
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.a2cid2 import A2CiD2
 from continuized.network.optimisation.dadao import DADAO
-from continuized.network.optimisation.dual import Dual, check_fits
-from continuized.network.optimisation.functions import Functions, as_objective, check_method
-from continuized.network.optimisation.objective import Objective
+from continuized.network.optimisation.dual import Dual
+from continuized.network.optimisation.functions import Functions, as_objective
+from continuized.network.optimisation.objective import Objective, check_fits
 from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.network.result import Decentralized
 from continuized.network.workers.ray_options import TRANSPORTS, Ray
@@ -184,7 +184,7 @@ def minimize(
     keep_sparse = chosen.takes_gradients and not getattr(chosen, "batch", 0)
     objective = as_objective(functions, sparse=keep_sparse, L=L, mu=mu, dim=dim)
     check_fits(graph, objective)
-    check_method(chosen, objective)
+    chosen.check_objective(objective)
     check_limits(tol, events, record)
     rates = _check_speeds(speeds, chosen, graph.nodes)
     check.instance(faults, "faults", Faults | None, "network.Faults or None")
@@ -214,7 +214,7 @@ def minimize(
         _refuse_options_of_real_nodes(real)
         return _simulate(task, float(tol), progress, kept)
     from continuized.network.optimisation.real_nodes import run_nodes
-    from continuized.network.runtime.conduct import check_options
+    from continuized.network.runtime.real_run import check_options
 
     defaults = {"seconds": SECONDS, "restarts": 0, "log": True}
     real |= {name: value for name, value in defaults.items() if real[name] is None}
@@ -288,7 +288,7 @@ def check_limits(tol: Any, events: Any, record: Any) -> None:
 def _check_speeds(speeds: ArrayLike | None, method: DecentralizedMethod, nodes: int) -> Array:
     if speeds is None:
         return np.ones(nodes)
-    if isinstance(method, Dual):
+    if not method.takes_gradients:
         raise ValueError(
             "speeds= is for methods whose nodes take gradients on their own; for the dual method "
             "give the graph other rates"

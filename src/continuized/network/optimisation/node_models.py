@@ -149,7 +149,7 @@ class DualNodes(NamedTuple):
     def conserved_per_transfer(nodes) -> float:
         return nodes.constants.gamma + nodes.constants.gamma_prime
 
-    def parts(nodes, i: int) -> tuple[Array, Array]:
+    def conserved_parts(nodes, i: int) -> tuple[Array, Array]:
         return nodes.y[i].copy(), nodes.z[i].copy()
 
     def start_from(nodes, work: Array, i: int, answer: Array, answered: bool) -> None:
@@ -200,7 +200,7 @@ class DadaoNodes(NamedTuple):
         """Return 1/2 + 2 (2 chi_1/s)."""
         return 0.5 + 2.0 * dadao.pull(nodes.steps)
 
-    def parts(nodes, i: int) -> tuple[Array, Array]:
+    def conserved_parts(nodes, i: int) -> tuple[Array, Array]:
         return nodes.state[i, Z].copy(), 2.0 * nodes.state[i, Z_TILDE]
 
     def start_from(nodes, work: Array, i: int, answer: Array, answered: bool) -> None:
@@ -288,7 +288,7 @@ class SgdNodes(NamedTuple):
         """Return 1/2 + alpha~."""
         return nodes.constants.gamma + nodes.constants.gamma_prime
 
-    def parts(nodes, i: int) -> tuple[Array, Array]:
+    def conserved_parts(nodes, i: int) -> tuple[Array, Array]:
         return nodes.x[i] + nodes.x_tilde[i], -nodes.moved[i]
 
     def start_from(nodes, work: Array, i: int, answer: Array, answered: bool) -> None:

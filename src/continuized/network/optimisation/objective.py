@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from continuized.network.graphs.graph import Graph
+from continuized.network.protocol.node_model import NodeModelSpec
 from continuized.problems import LeastSquares, LogisticRegression
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
@@ -21,6 +23,7 @@ from continuized.support.threads import interruptible
 
 NodeRegression = LeastSquares | LogisticRegression
 REGRESSIONS: tuple[type[NodeRegression], ...] = (LeastSquares, LogisticRegression)
+NODE_FACTORY = "continuized.network.optimisation.node_models:make_single_node"
 REGRESSION_OF_LOSS = {kind.loss: kind for kind in REGRESSIONS}
 
 
@@ -40,6 +43,10 @@ class MeanFunction:
         """Return what a checkpoint knows it by."""
         return self
 
+    def specify_nodes(self, kind: str, numbers: dict[str, float]) -> list[NodeModelSpec]:
+        """Specify the model of each real node, for a method's `kind` of nodes and its numbers."""
+        raise NotImplementedError
+
     @cached_property
     def f_star(self) -> float:
         """The minimum of F."""
@@ -53,6 +60,17 @@ class MeanFunction:
         gaps = w - (self.x_star if target is None else target)
         size = float(self.x_star @ self.x_star)
         return float(np.vdot(gaps, gaps)) / len(w) / (size if size > 0.0 else 1.0)
+
+
+ASKS_FOR_NONE = 'or use method="a2cid2", which asks for none'  # what to do without convexity
+
+
+def check_fits(graph: Graph, objective: MeanFunction) -> None:
+    """Raise ValueError unless there is a function for each node."""
+    if graph.nodes != objective.nodes:
+        raise ValueError(
+            f"the graph has {graph.nodes} nodes, but {objective.nodes} functions were given"
+        )
 
 
 def check_convexity(objective: MeanFunction, otherwise: str = "") -> None:
@@ -135,7 +153,13 @@ class Objective(MeanFunction):
         """Return the rows of node i."""
         return slice(int(self.starts[i]), int(self.starts[i + 1]))
 
-    def arrays_of(self, i: int) -> dict[str, Array]:
+    def specify_nodes(self, kind: str, numbers: dict[str, float]) -> list[NodeModelSpec]:
+        """Specify the model of each real node: its function travels as arrays."""
+        options = {"kind": kind, "numbers": numbers, "loss": self.loss}
+        each = (self._cut_out(i) for i in range(self.nodes))
+        return [NodeModelSpec(NODE_FACTORY, arrays, options) for arrays in each]
+
+    def _cut_out(self, i: int) -> dict[str, Array]:
         """Return the arrays of an Objective whose one function is that of node i."""
         X, y = self.X[self.rows(i)], self.y[self.rows(i)]
         one = {"scale": self.scale[i : i + 1], "l2": self.l2[i : i + 1]}

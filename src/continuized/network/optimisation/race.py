@@ -23,9 +23,9 @@ from numpy.typing import ArrayLike
 
 from continuized.network.graphs import spectrum
 from continuized.network.graphs.graph import Graph
-from continuized.network.optimisation.dual import Dual, check_fits
+from continuized.network.optimisation.dual import Dual
 from continuized.network.optimisation.minimize import EVENTS_FACTOR, check_limits
-from continuized.network.optimisation.objective import REGRESSION_OF_LOSS, Objective
+from continuized.network.optimisation.objective import REGRESSION_OF_LOSS, Objective, check_fits
 from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
@@ -207,8 +207,8 @@ def count_rates(graph: Graph, work: Array, root: Root) -> Array:
     events = clocks.Poisson(child(root, COUNTED), rate, Categorical(graph.P)).stream()
     drawn, engine = events.draw(ticks), InstantEngine(graph, NodeSet(Silent(), 0), root, busy=work)
     engine.advance(drawn)
-    assert engine.busy is not None
-    counts = engine.busy.counts
+    assert engine.activity is not None
+    counts = engine.activity.counts
     if not counts.all():
         raise ValueError(
             f"edge {int(np.argmin(counts))} had no exchange while they were counted: nodes' work "

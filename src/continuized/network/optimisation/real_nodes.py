@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import math
-import secrets
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from continuized.network.faults import DELAYS_TO_WAIT, Faults
+from continuized.network.faults import Faults
 from continuized.network.optimisation.accuracy import Accuracy
-from continuized.network.optimisation.dual import specify_nodes
 from continuized.network.optimisation.functions import Functions
 from continuized.network.optimisation.objective import Objective
 from continuized.network.result import SENTENCES, Decentralized, OptimisationTrace
-from continuized.network.runtime.conduct import (
+from continuized.network.runtime.monitor import RunMonitor
+from continuized.network.runtime.real_run import (
     BUSY,
-    STRIDE_PER_DELAY,
     TIMEOUT,
     RunOptions,
     assign_nodes,
     choose_speed,
-    conduct,
+    draw_seed,
+    make_plan,
+    run_plan,
 )
-from continuized.network.runtime.monitor import RunMonitor
 from continuized.network.runtime.sketch import Sketch
 from continuized.network.runtime.supervisor import Supervisor
 from continuized.network.runtime.transport import RunPlan
 from continuized.network.runtime.transports.forked import IS_SAFE
-from continuized.network.workers.frames import KEY_BYTES
 from continuized.problems.base import Array
-from continuized.process.random_streams import child
 from continuized.process.stepper import Status
 from continuized.support import validation as check
 from continuized.support.progress import announce_compilation, warn_caller
@@ -132,7 +129,7 @@ def run_nodes(task: OptimisationTask, options: RunOptions) -> Decentralized:
             f"node {min(faults.absent_at_start())} is to join, but real nodes are all there at the "
             "start: give it a death before"
         )
-    models = specify_nodes(method, graph, objective)
+    models = objective.specify_nodes(method.kind, method.numbers(graph, objective))
     if options.transport == "local" and models[0].objects and not IS_SAFE:
         raise ValueError(
             'with transport="local" functions of your own are handed to processes by fork, which '
@@ -141,7 +138,6 @@ def run_nodes(task: OptimisationTask, options: RunOptions) -> Decentralized:
     with announce_compilation(options.progress):
         tilt: float = models[0].make().tilt  # type: ignore[attr-defined]
         # It is compiled here, for all processes to find.
-    seed = [int(word) for word in child(task.root).generate_state(4)]
     workers = assign_nodes(graph.nodes, options.processes, {node for _, node, _ in changes})
     edge_rate = method.edge_rate(graph)
     cost = _time_gradient(objective) if method.takes_gradients else 0.0
@@ -152,27 +148,14 @@ def run_nodes(task: OptimisationTask, options: RunOptions) -> Decentralized:
         chosen = check.real(options.speed, "speed", above=0.0)
     elif cost > 0.0:
         chosen = min(chosen, BUSY / (cost * busiest))
-    wait = chosen * max(TIMEOUT, GRADIENTS_TO_WAIT * cost) + DELAYS_TO_WAIT * faults.delay
-    plan = RunPlan(
-        graph=graph,
-        models=models,
-        dim=objective.dim,
-        workers=workers,
-        key=secrets.token_bytes(KEY_BYTES),
-        seed=seed,
-        speed=chosen,
-        stride=max(stride, STRIDE_PER_DELAY * faults.delay),
-        timeout=wait if faults.timeout is None else faults.wait(edge_rate),
-        faults=faults,
-        log=options.log or options.log_file is not None,
-        port=options.port,
-        saving=options.checkpoint.path is not None,
-        edge_rate=edge_rate,
-        step_rates=speeds.tolist() if method.takes_gradients else (),
-    )
+    plan = make_plan(
+        options, graph, models, objective.dim, workers, draw_seed(task.root), faults,
+        speed=chosen, stride=stride, wait=max(TIMEOUT, GRADIENTS_TO_WAIT * cost),
+        edge_rate=edge_rate, step_rates=speeds.tolist() if method.takes_gradients else (),
+    )  # fmt: skip
     counted = "steps" if method.takes_gradients else "answers"
     monitor = OptimisationMonitor(plan, objective, tilt, counted)
-    result: Decentralized = conduct(
+    result: Decentralized = run_plan(
         options, plan, monitor, list(changes), method.name,
         lambda supervisor: _make_result(supervisor, monitor, method, objective, task.record),
         by_t=True, most_events=math.inf if task.events is None else task.events,

@@ -68,7 +68,7 @@ class OptimisationStepper(Stepper):
 
     def find_agreement(self) -> Array:
         """Return where the living will agree."""
-        return self.accuracy.find_agreement(self.engine.alive, self.engine.tilt())
+        return self.accuracy.find_agreement(self.engine.alive, self.engine.find_tilt())
 
     def _test_error(self) -> tuple[float, ...]:
         """Test the error; returns a row of the trace."""
@@ -85,7 +85,7 @@ class OptimisationStepper(Stepper):
 
     def make_outcome(self, loop: Loop, rate: float) -> Decentralized:
         """Return what `network.minimize` gives back; rate: that of the theorem."""
-        engine, done = self.engine, self.engine.past_changes()
+        engine, done = self.engine, self.engine.list_past_changes()
         t, messages, gradients, *rest = (column.join() for column in loop.recorder.columns.values())
         counts = messages.astype(np.int64), gradients.astype(np.int64)
         return Decentralized(

@@ -21,33 +21,33 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from continuized.network.protocol import transitions
-from continuized.network.protocol.node_model import NodeModel, read_estimate
-from continuized.network.protocol.transitions import (
-    ANSWERED,
-    APPLIED,
-    FREE,
-    HELD_SEQ,
-    NOT_BEFORE,
-    NOTHING,
-    OVER,
-    OWED,
-    OWN_SEQ,
-    PHASE,
-    SINCE,
-    SOURCE,
-    TIME,
-    WAIT,
-    WAKEUPS,
-    Message,
-)
-from continuized.network.result import (
+from continuized.network.logs.entries import (
     LOG_ANSWER,
     LOG_APPLY,
     LOG_FALL,
     LOG_JOIN,
     LOG_PAY,
     LOG_STEP,
+)
+from continuized.network.protocol import transitions
+from continuized.network.protocol.node_model import NodeModel, read_estimate
+from continuized.network.protocol.transitions import (
+    ACTIVE_EDGE,
+    ANSWERED,
+    ANSWERED_AT,
+    APPLIED,
+    FREE,
+    LOCKED_SEQ,
+    NOT_BEFORE,
+    NOTHING,
+    OWED,
+    OWN_SEQ,
+    PHASE,
+    SOURCE,
+    TIME,
+    WAIT,
+    WAKEUPS,
+    Message,
 )
 from continuized.problems.base import Array
 
@@ -237,7 +237,7 @@ class Node:
             self.of_dead = self.of_dead + self.account.pop(peer, 0.0)
             self.owed.pop(peer, None)
             self.rows.edge[e, OWED] = 0
-            if self.rows.node[SELF, OVER] in (e, len(self.neighbours) + e):
+            if self.rows.node[SELF, ACTIVE_EDGE] in (e, len(self.neighbours) + e):
                 self.rows.node[SELF, PHASE] = FREE
 
     def fall_back(self, now: float) -> None:
@@ -286,7 +286,7 @@ class Node:
         welcomes = kind == transitions.WELCOME
         values = read_estimate(self.model) if welcomes else self.model.answer()
         self.counts.answers += 1
-        self.rows.transfer[e, SINCE] = now
+        self.rows.transfer[e, ANSWERED_AT] = now
         self._note(LOG_ANSWER, message.sender, message.seq)
         return self._message(kind, message.sender, message.seq, values)
 
@@ -326,7 +326,7 @@ class Node:
             self.model.apply(message.values, message.plain)
             self._book(peer, 1.0, message.values, message.plain, seq // LIFE)
             self._note(LOG_APPLY, peer, seq)
-            self.counts.count_age(now - float(rows.transfer[e, SINCE]))
+            self.counts.count_age(now - float(rows.transfer[e, ANSWERED_AT]))
             transitions.unlock(rows, e, seq)
         return [self._message(reply, peer, seq)]
 
@@ -356,8 +356,8 @@ class Node:
 
     def _give_up(self, now: float) -> None:
         """Leave the exchange that it is in, for nothing came in time."""
-        rows, e = self.rows, int(self.rows.node[SELF, OVER])
-        own, held = int(rows.node[SELF, OWN_SEQ]), int(rows.node[SELF, HELD_SEQ])
+        rows, e = self.rows, int(self.rows.node[SELF, ACTIVE_EDGE])
+        own, held = int(rows.node[SELF, OWN_SEQ]), int(rows.node[SELF, LOCKED_SEQ])
         if rows.edge[e, SOURCE] == SELF:
             transitions.on_give_up(rows, self.random, e, own, now, self.timeout)
         else:

@@ -36,22 +36,25 @@ NOTHING = NOBODY = -1
 # What may come beside messages: the timers of a node, and its death.
 GIVE_UP, UNLOCK, RESEND, WAKE, DEATH = range(len(MESSAGE_KINDS), len(MESSAGE_KINDS) + 5)
 # What a node may be doing: nothing, waiting for an answer, or for a transfer.
-FREE, ASKING, HELD = range(3)
-# The columns of `node`: over is the directed edge of its exchange, own_seq counts those it began,
-# held_seq is that of the one it is locked for, wakeups are the ticks to be made up for, epoch
-# counts its deaths.
-PHASE, OVER, OWN_SEQ, HELD_SEQ, WAKEUPS, NODE_EPOCH = range(6)
+FREE, ASKING, LOCKED = range(3)
+# The columns of `node`: active_edge is the directed edge of its exchange, own_seq counts those it
+# began, locked_seq is that of the one it is locked for, wakeups are the ticks to be made up for,
+# epoch counts its deaths.
+PHASE, ACTIVE_EDGE, OWN_SEQ, LOCKED_SEQ, WAKEUPS, NODE_EPOCH = range(6)
 NODE_COLUMNS = NODE_EPOCH + 1
 # The columns of `waits`: the mean and the deviation of its round trips, how long it waits, all by
 # its own clock, as the time when it asked; and the t before which it does not ask.
 MEAN, DEVIATION, WAIT, ASKED, NOT_BEFORE = range(5)
 WAITS_COLUMNS = NOT_BEFORE + 1
 # The columns of `edge`: it goes from the initiator to the node that is asked; the numbers last
-# answered, applied, and owed (0: none); settled tells whether what is owed was applied.
-SOURCE, TARGET, ANSWERED, APPLIED, OWED, SETTLED = range(6)
-EDGE_COLUMNS = SETTLED + 1
+# answered, applied, and owed (0: none); delivered tells whether what is owed was applied.
+SOURCE, TARGET, ANSWERED, APPLIED, OWED, DELIVERED = range(6)
+EDGE_COLUMNS = DELIVERED + 1
 TIME, SPEED = 0, 1  # the first columns of `work`: a node's own time, and the speed of its clock
-SINCE, D = 0, 1  # the columns of `transfer`: the own time of the last answer, and the d last paid
+ANSWERED_AT, D = (
+    0,
+    1,
+)  # the columns of `transfer`: the own time of the last answer, and the d last paid
 
 
 class Message(NamedTuple):
@@ -118,9 +121,15 @@ def make_up(rows: NodeRows, rng: Any, i: int, t: float) -> None:
     rows.waits[i, NOT_BEFORE] = t + pause / rows.work[i, SPEED]
 
 
+# In functions of their own, for Numba compiles what a generator does in each caller.
 def draw_exponential(rng: Any) -> float:
-    """Draw a time of mean 1: here, for Numba compiles what a generator does in each caller."""
+    """Draw a time of mean 1."""
     return float(rng.standard_exponential())
+
+
+def draw_uniform(rng: Any) -> float:
+    """Draw from [0, 1)."""
+    return float(rng.random())
 
 
 def ask(rows: NodeRows, rng: Any, e: int, t: float) -> int:
@@ -133,7 +142,7 @@ def ask(rows: NodeRows, rng: Any, e: int, t: float) -> int:
     reply = NOTHING
     if rows.alive[j] and rows.edge[e, OWED] == 0:
         rows.node[i, OWN_SEQ] += 1
-        rows.node[i, PHASE], rows.node[i, OVER] = ASKING, e
+        rows.node[i, PHASE], rows.node[i, ACTIVE_EDGE] = ASKING, e
         rows.waits[i, ASKED] = rows.work[i, SPEED] * t
         reply = REQUEST
     elif rows.alive[j]:
@@ -144,7 +153,7 @@ def ask(rows: NodeRows, rng: Any, e: int, t: float) -> int:
 def waits_for(rows: NodeRows, e: int, seq: int) -> bool:
     """Tell whether the initiator still waits for the answer of this exchange."""
     i = rows.edge[e, SOURCE]
-    if rows.node[i, PHASE] != ASKING or rows.node[i, OVER] != e:
+    if rows.node[i, PHASE] != ASKING or rows.node[i, ACTIVE_EDGE] != e:
         return False
     return bool(rows.node[i, OWN_SEQ] == seq)
 
@@ -157,7 +166,7 @@ def on_answer(rows: NodeRows, e: int, seq: int, most: float) -> int:
         waits[i, MEAN], waits[i, DEVIATION], trip, most
     )
     rows.node[i, PHASE] = FREE
-    rows.edge[e, OWED], rows.edge[e, SETTLED] = seq, 0
+    rows.edge[e, OWED], rows.edge[e, DELIVERED] = seq, 0
     return TRANSFER
 
 
@@ -207,9 +216,9 @@ def on_request(rows: NodeRows, e: int, seq: int, accepts: bool) -> int:
     if not accepts or rows.node[j, PHASE] == ASKING:
         return REFUSE
     # A neighbour that asks again has given up the exchange for which this node was locked.
-    if rows.node[j, PHASE] == HELD and rows.node[j, OVER] != e:
+    if rows.node[j, PHASE] == LOCKED and rows.node[j, ACTIVE_EDGE] != e:
         return REFUSE
-    rows.node[j, PHASE], rows.node[j, OVER], rows.node[j, HELD_SEQ] = HELD, e, seq
+    rows.node[j, PHASE], rows.node[j, ACTIVE_EDGE], rows.node[j, LOCKED_SEQ] = LOCKED, e, seq
     rows.edge[e, ANSWERED] = seq
     return ANSWER
 
@@ -223,14 +232,18 @@ def on_transfer(rows: NodeRows, e: int, seq: int) -> tuple[int, bool]:
         return ACK, False
     if seq != rows.edge[e, ANSWERED]:
         return NOTHING, False
-    rows.edge[e, APPLIED], rows.edge[e, SETTLED] = seq, 1
+    rows.edge[e, APPLIED], rows.edge[e, DELIVERED] = seq, 1
     return ACK, True
 
 
 def unlock(rows: NodeRows, e: int, seq: int) -> bool:
     """Free a node that waits for the transfer of this exchange; returns whether it did."""
     j = rows.edge[e, TARGET]
-    if rows.node[j, PHASE] != HELD or rows.node[j, OVER] != e or rows.node[j, HELD_SEQ] != seq:
+    if (
+        rows.node[j, PHASE] != LOCKED
+        or rows.node[j, ACTIVE_EDGE] != e
+        or rows.node[j, LOCKED_SEQ] != seq
+    ):
         return False
     rows.node[j, PHASE] = FREE
     return True

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from continuized.network.faults import Links
+from continuized.network.logs.entries import ENTRY, NO_ENTRIES
 from continuized.network.protocol.node import Entry, Node
 from continuized.network.protocol.node_model import NodeModelSpec, read_estimate
 from continuized.network.protocol.transitions import Message
-from continuized.network.runtime.merge_logs import ENTRY, NO_ENTRIES
 from continuized.network.runtime.saved_nodes import (
     from_record,
     restore_model,
@@ -51,7 +52,7 @@ class NodeProcess:
         self._entries: list[Entry] = []
         self._sketch = Sketch(self.codec.dim, header["seed"])
         random = np.random.default_rng([*header["seed"], LINK_KEY, self.worker])
-        link = FaultyLink(random, *header["faults"])
+        link = FaultyLink(random, Links(*header["links"]))
         nodes: dict[int, Node] = {}
         failures = []
         saved = from_record(order)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -12,25 +11,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.analysis import delay_limit
-from continuized.network.faults import DELAYS_TO_WAIT, Faults, check_pairs, choose_victims
+from continuized.network.faults import Faults, check_pairs, choose_victims
 from continuized.network.gossip import Gossip, as_gossip, check_values
 from continuized.network.graphs.graph import Graph
 from continuized.network.protocol.node_model import AVERAGING, NodeModelSpec
-from continuized.network.result import Outcome
-from continuized.network.runtime.conduct import (
-    STRIDE_PER_DELAY,
-    TIMEOUT,
+from continuized.network.result import SENTENCES, Outcome
+from continuized.network.runtime.monitor import RunMonitor
+from continuized.network.runtime.real_run import (
     assign_nodes,
     check_options,
     choose_speed,
-    conduct,
+    draw_seed,
+    make_plan,
+    run_plan,
 )
-from continuized.network.runtime.monitor import RunMonitor
 from continuized.network.runtime.saved_nodes import can_save
-from continuized.network.runtime.transport import RunPlan
-from continuized.network.workers.frames import KEY_BYTES
+from continuized.network.runtime.supervisor import Supervisor
 from continuized.network.workers.ray_options import Ray
-from continuized.process.random_streams import Seed, child, seed_sequence
+from continuized.process.random_streams import Seed, seed_sequence
+from continuized.process.stepper import Status
 from continuized.support import validation as check
 from continuized.support.checkpoints.checkpointer import EVERY, check_checkpoint
 from continuized.support.checkpoints.state import fingerprint_parts
@@ -151,11 +150,11 @@ def run(
     averaging = not _are_models(values)
     models, shape = _make_models(graph, values, method)
     faults = Faults(delay=delay, loss=loss, duplication=duplication, skew=skew)
-    root = [int(word) for word in child(seed_sequence(rng)).generate_state(4)]
-    changes = _plan_changes(kill, rejoin, graph, np.random.default_rng(root))
+    seed = draw_seed(seed_sequence(rng))
+    changes = _plan_changes(kill, rejoin, graph, np.random.default_rng(seed))
     chosen, stride = choose_speed(graph, speed)
     name = method if isinstance(method, str) else method.name
-    who = partial(
+    identify = partial(
         fingerprint_parts,
         graph=graph,
         values=np.asarray(values) if averaging else list(models),
@@ -167,31 +166,20 @@ def run(
         transport=transport, address=address, port=port, seconds=seconds, processes=processes,
         speed=speed, tol=check.real(tol, "tol", above=0.0), restarts=restarts, log=log,
         log_file=log_file, progress=progress,
-        checkpoint=check_checkpoint(checkpoint, every, resume, who),
+        checkpoint=check_checkpoint(checkpoint, every, resume, identify),
     )  # fmt: skip
-    saving = options.checkpoint.path is not None
-    plan = RunPlan(
-        graph=graph,
-        models=models,
-        dim=_find_dim(models, to_save=saving),
-        workers=assign_nodes(graph.nodes, processes, {node for _, node, _ in changes}),
-        key=secrets.token_bytes(KEY_BYTES),
-        seed=root,
-        speed=chosen,
-        stride=max(stride, STRIDE_PER_DELAY * faults.delay),
-        timeout=chosen * TIMEOUT + DELAYS_TO_WAIT * faults.delay,
-        faults=faults,
-        log=log or log_file is not None,
-        port=port,
-        saving=saving,
-    )
+    plan = make_plan(
+        options, graph, models, _find_dim(models, to_save=options.checkpoint.path is not None),
+        assign_nodes(graph.nodes, processes, {node for _, node, _ in changes}), seed, faults,
+        speed=chosen, stride=stride,
+    )  # fmt: skip
     monitor = RunMonitor(plan.workers, plan.dim, averaging)
     watched = as_gossip(method) if averaging and as_gossip(method).accelerated else None
     if watched is not None:
         delay_limit(graph, watched)  # takes seconds on some graphs: before the clocks start
-    outcome: Outcome = conduct(
-        options, plan, monitor, changes, name, lambda run: run.make_outcome(name, shape),
-        watched=watched,
+    outcome: Outcome = run_plan(
+        options, plan, monitor, changes, name,
+        lambda supervisor: _make_outcome(supervisor, monitor, name, shape), watched=watched,
     )  # fmt: skip
     if averaging:
         outcome.x0 = check_values(np.asarray(values), graph)
@@ -258,3 +246,31 @@ def _plan_changes(
     if len(faults.deaths) - len(faults.joins) >= nodes:
         raise ValueError(f"kill must leave one of the {nodes} nodes")
     return faults.changes(nodes)
+
+
+def _make_outcome(
+    supervisor: Supervisor, monitor: RunMonitor, method: str, shape: tuple[int, ...]
+) -> Outcome:
+    ended = Status.COMPLETED if monitor.living.any() else Status.CLOCK_ENDED
+    return Outcome(
+        x=(monitor.x if monitor.averaging else monitor.answer).reshape(shape),
+        z=monitor.z.reshape(shape),
+        t=monitor.t,
+        method=method,
+        messages=monitor.messages,
+        tol=supervisor.tol,
+        reached=supervisor.reached,
+        message=SENTENCES[Status.CONVERGED if supervisor.reached else ended],
+        error=monitor.error,
+        trace=monitor.trace,
+        deaths=monitor.deaths,
+        joins=monitor.joins,
+        ledger_error=monitor.worst_ledger_error,
+        mean_drift=monitor.drift(),
+        events_per_s=monitor.messages / max(supervisor.elapsed, 1e-9),
+        staleness=monitor.staleness(),
+        dropped=monitor.all_dropped,
+        fell_back=supervisor.plain,
+        rounding=monitor.rounding(),
+        log=supervisor.merge_log(),
+    )

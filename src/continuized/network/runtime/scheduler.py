@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from continuized.network.faults import Links, draw_copies, draw_delay
 from continuized.network.protocol.node import Node
 from continuized.network.protocol.transitions import Message
 from continuized.support.validation import short_repr
@@ -21,23 +22,11 @@ LONGEST_ERROR = 200  # letters of an error message that is passed on whole
 
 
 class FaultyLink:
-    """Carries what the nodes of a worker send, with the faults that were asked for: see `Faults`.
+    """Carries what the nodes of a worker send, with the faults that were asked for."""
 
-    Each copy of a message is held up for an exponential time of mean `delay`, or a `constant` one.
-    """
-
-    def __init__(
-        self,
-        random: np.random.Generator,
-        loss: float,
-        duplication: float,
-        delay: float,
-        constant: bool = False,
-    ) -> None:
-        self.loss, self.duplication, self.delay = loss, duplication, delay
-        self.constant = constant
-        self._random = random
-        self._perfect = loss == duplication == delay == 0.0
+    def __init__(self, random: np.random.Generator, links: Links) -> None:
+        self._random, self._links = random, links
+        self._perfect = links.loss == links.duplication == links.delay == 0.0
         self._held: list[tuple[float, int, Message]] = []
         self._count = 0  # messages held up until the same time leave in the order they came
 
@@ -51,20 +40,14 @@ class FaultyLink:
         if self._perfect:
             return list(messages)
         for message in messages:
-            if self._random.random() < self.loss:
-                continue
-            for _ in range(1 + (self._random.random() < self.duplication)):
+            for _ in range(draw_copies(self._links, self._random)):
                 self._count += 1
-                heapq.heappush(self._held, (t + self._draw_delay(), self._count, message))
+                leaves = t + draw_delay(self._links, self._random)
+                heapq.heappush(self._held, (leaves, self._count, message))
         out = []
         while self._held and self._held[0][0] <= t:
             out.append(heapq.heappop(self._held)[2])
         return out
-
-    def _draw_delay(self) -> float:
-        if self.constant or self.delay == 0.0:
-            return self.delay
-        return float(self._random.exponential(self.delay))
 
 
 class NodeScheduler:
@@ -95,15 +78,15 @@ class NodeScheduler:
             self._schedule(number)
 
     @property
-    def settled(self) -> bool:
+    def at_rest(self) -> bool:
         """Whether all nodes are quiet and idle, and nothing is held up on its way."""
         nodes = self.nodes.values()
         idle = bool(nodes) and all(node.quiet and node.idle for node in nodes)
         return idle and self.link.due == math.inf
 
     def advance(self, wall: float) -> None:
-        """Look at the wall clock, and move t on; time stands still while all is settled."""
-        if self._wall is not None and not self.settled:
+        """Look at the wall clock, and move t on; time stands still while all is at rest."""
+        if self._wall is not None and not self.at_rest:
             passed = self.speed * max(0.0, wall - self._wall)
             self.t += min(passed, self.speed * self._sleep + self.stride)
         self._wall, self._sleep = wall, 0.0

@@ -21,21 +21,19 @@ from continuized.network.analysis import (
     too_stale,
 )
 from continuized.network.gossip import Gossip
-from continuized.network.result import LOG_PAY, SENTENCES, Log, Outcome
-from continuized.network.runtime.event_log import SUMMARY_EVERY, EventLog
-from continuized.network.runtime.merge_logs import ENTRY, merge_logs
+from continuized.network.logs.entries import ENTRY, LOG_PAY, Log, merge_logs
+from continuized.network.logs.event_log import SUMMARY_EVERY, EventLog
 from continuized.network.runtime.monitor import RunMonitor
 from continuized.network.runtime.saved_nodes import SavedNodes, from_record
 from continuized.network.runtime.termination import hear_termination
 from continuized.network.runtime.transport import Resumed, RunPlan, Transport
-from continuized.process.stepper import Status
 from continuized.support.checkpoints.checkpointer import Checkpointer
 from continuized.support.checkpoints.state import Checkpointed, GrowingRows
 from continuized.support.progress import Bar, warn_caller
 
 SILENT_AFTER = 10.0  # seconds after which a worker that says nothing is ended
 START_WITHIN = 120.0  # seconds for all workers to report, imports from a cold disk included
-SETTLE_WITHIN = 3.0  # seconds at the end, for exchanges under way to be finished
+PAUSE_WITHIN = 3.0  # seconds at the end, for exchanges under way to be finished
 FINAL_WITHIN = 5.0
 WAIT_AT_MOST = 0.05  # seconds for one report
 SHARE_KNOWN_AT = 300.0  # units of t before the share of exchanges is looked at
@@ -131,8 +129,8 @@ class Supervisor(Checkpointed):
     def _finish(self) -> None:
         """Let the exchanges under way come to their end, and collect the last reports."""
         self._ending, began = True, time.monotonic()
-        settled = self._begin_pause()
-        if not settled:  # the others must know of a death before they close their books
+        paused = self._begin_pause()
+        if not paused:  # the others must know of a death before they close their books
             for worker in [w for w in self._present if self.monitor.heard[w] < began]:
                 self.transport.kill(worker)
                 self._lose_worker(worker, "it was out of reach at the end")
@@ -143,7 +141,7 @@ class Supervisor(Checkpointed):
         self.monitor.add_row()
         if self.monitor.margin > 0.0:  # the error of the last look was near the true one, no more
             self.reached = self.monitor.error <= self.tol
-        if self.checkpointer is not None and settled:
+        if self.checkpointer is not None and paused:
             self._save()
         if strangers := int(self.monitor.strangers.sum()):
             self._warn(
@@ -158,20 +156,20 @@ class Supervisor(Checkpointed):
         self._pause += 1
         self.transport.broadcast({"quiet": self._pause})
         return self._wait_until(
-            lambda: self._all_present(self.monitor.idle == self._pause), SETTLE_WITHIN
+            lambda: self._all_present(self.monitor.idle == self._pause), PAUSE_WITHIN
         )
 
     def _save_if_due(self) -> None:
         """Stop all nodes for a moment, write a checkpoint, and let them go on."""
         if self.checkpointer is None or time.monotonic() < self._next_save:
             return
-        settled = self._begin_pause()
-        if settled:
+        paused = self._begin_pause()
+        if paused:
             self.transport.broadcast({"save": True})
-            settled = self._wait_until(
+            paused = self._wait_until(
                 lambda: self._all_present(self._saved_in == self._pause), FINAL_WITHIN
             )
-        if settled:
+        if paused:
             self._save()
         self.transport.broadcast({"quiet": 0})
         self._next_save = time.monotonic() + max(self.checkpointer.every, WAIT_AT_MOST)
@@ -188,33 +186,6 @@ class Supervisor(Checkpointed):
             self._warn(str(warning.message), warning.category)
         if not caught:
             self.events.add("checkpoint", path=str(self.checkpointer.path))
-
-    def make_outcome(self, method: str, shape: tuple[int, ...]) -> Outcome:
-        """Build the result of the run."""
-        monitor = self.monitor
-        ended = Status.COMPLETED if monitor.living.any() else Status.CLOCK_ENDED
-        return Outcome(
-            x=(monitor.x if monitor.averaging else monitor.answer).reshape(shape),
-            z=monitor.z.reshape(shape),
-            t=monitor.t,
-            method=method,
-            messages=monitor.messages,
-            tol=self.tol,
-            reached=self.reached,
-            message=SENTENCES[Status.CONVERGED if self.reached else ended],
-            error=monitor.error,
-            trace=monitor.trace,
-            deaths=monitor.deaths,
-            joins=monitor.joins,
-            ledger_error=monitor.worst_ledger_error,
-            mean_drift=monitor.drift(),
-            events_per_s=monitor.messages / max(self.elapsed, 1e-9),
-            staleness=monitor.staleness(),
-            dropped=monitor.all_dropped,
-            fell_back=self.plain,
-            rounding=monitor.rounding(),
-            log=self.merge_log(),
-        )
 
     def merge_log(self) -> Log | None:
         """Merge what nodes have logged; None where no log was kept, or a part of it is lost."""

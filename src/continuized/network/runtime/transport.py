@@ -96,10 +96,7 @@ class RunPlan:
             "saving": self.saving,
             "speed": self.speed,
             "stride": self.stride,
-            "faults": [
-                *map(float, (faults.loss, faults.duplication, faults.delay)),
-                faults.law == "constant",
-            ],
+            "links": faults.links(),
             "port": 0 if self.port is None else self.port + worker,
             "path": [str(folder) for folder in sys.path],
             "nodes": nodes,

@@ -10,7 +10,7 @@ from continuized.network.workers.processes import describe_exit, end_worker, sen
 from continuized.network.workers.ray_cluster import first_line, kill_actor
 from continuized.network.workers.records import Record
 
-WORKER = "continuized.network.sharded.worker"
+WORKER_MODULE = "continuized.network.sharded.worker"
 
 
 class LinkEnded(Exception):
@@ -34,7 +34,7 @@ class LocalLink:
     """A process of this machine, reached through pipes that nobody else holds."""
 
     def __init__(self) -> None:
-        self.process = start_worker(WORKER)
+        self.process = start_worker(WORKER_MODULE)
         send(self.process, {"path": [str(folder) for folder in sys.path]})
 
     def send(self, request: Record, dataset: Any = None) -> None:

@@ -21,7 +21,7 @@ from continuized.support.validation import short_repr
 SHOWN = 5  # labels in a sentence
 
 
-class Plan(NamedTuple):
+class RegressionPlan(NamedTuple):
     """What kind of regression is made; labels or words: those of all classes, in order."""
 
     loss: str
@@ -99,7 +99,9 @@ def _join_labels(pool: WorkerPool, words: tuple[str, ...] | None) -> tuple[Array
     return values, counts
 
 
-def choose_plan(found: Survey, loss: str, l2: float, intercept: bool, delta: float) -> Plan:
+def choose_plan(
+    found: Survey, loss: str, l2: float, intercept: bool, delta: float
+) -> RegressionPlan:
     """Number the classes of all shards; ValueError where the labels are not those of the loss."""
     if loss not in ("logistic", "softmax"):
         if found.words is not None:
@@ -107,7 +109,9 @@ def choose_plan(found: Survey, loss: str, l2: float, intercept: bool, delta: flo
             raise ValueError(f'the labels are text ({shown}), but loss="{loss}" needs numbers')
         if loss == "poisson" and found.values[0] < 0.0:
             raise ValueError(f"the labels must be counts >= 0, but one is {found.values[0]}")
-        return Plan(loss, l2, intercept, delta if loss == "huber" else None, None, None, 1)
+        return RegressionPlan(
+            loss, l2, intercept, delta if loss == "huber" else None, None, None, 1
+        )
     if len(found.values) > MOST_LABELS:
         raise ValueError(
             f"there are more than {MOST_LABELS} different labels, which are no classes; use "
@@ -123,7 +127,9 @@ def choose_plan(found: Survey, loss: str, l2: float, intercept: bool, delta: flo
             f'loss="{loss}" needs {wanted} in all shards together, got {count} ({shown})'
         )
     by_words = found.words is not None
-    return Plan(loss, l2, intercept, None, None if by_words else labels, found.words, count)
+    return RegressionPlan(
+        loss, l2, intercept, None, None if by_words else labels, found.words, count
+    )
 
 
 def check_parts(parts: Any) -> list[Linear]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.sharded.parts import (
-    Plan,
+    RegressionPlan,
     Survey,
     check_parts,
     check_sources,
@@ -92,7 +92,9 @@ class Sharded(Regression):
         first = listed[0]
         classes = max(p.classes for p in listed)
         delta = getattr(first, "delta", None)
-        plan = Plan(name_kind(first), first.l2, first.intercept, delta, None, None, classes)
+        plan = RegressionPlan(
+            name_kind(first), first.l2, first.intercept, delta, None, None, classes
+        )
         pool = WorkerPool([pack_part(k, p) for k, p in enumerate(listed)], where, threads)
         with close_on_error(pool):
             self._build(pool, survey(pool), plan)
@@ -144,14 +146,14 @@ class Sharded(Regression):
             return cls.from_pool(pool, found, plan)
 
     @classmethod
-    def from_pool(cls, pool: WorkerPool, found: Survey, plan: Plan) -> Sharded:
+    def from_pool(cls, pool: WorkerPool, found: Survey, plan: RegressionPlan) -> Sharded:
         """Make the problem of workers that have read their rows, by this plan."""
         made = cls.__new__(cls)
         with close_on_error(pool):
             made._build(pool, found, plan)
         return made
 
-    def _build(self, pool: WorkerPool, found: Survey, plan: Plan) -> None:
+    def _build(self, pool: WorkerPool, found: Survey, plan: RegressionPlan) -> None:
         """Tell the workers what all shards have in common, and take what they answer."""
         self._pool, self.l2, self.intercept = pool, plan.l2, plan.intercept
         extras: dict[str, Any] = {}

@@ -64,7 +64,7 @@ class Shard:
             self._data = read_dataset(dataset, **part["how"])
         elif "files" in part:
             pieces = [_read_piece(path, k, of, part["how"]) for path, k, of in part["files"]]
-            self._data = join(pieces)
+            self._data = join_files(pieces)
         else:
             y = arrays.pop("y")
             self._data = Data(build_rows(arrays, part["columns"]), y)
@@ -179,7 +179,7 @@ def is_growing(path: str) -> bool:
     return not plain.endswith((".npz", ".npy", ".csv", ".tsv"))
 
 
-def join(pieces: Sequence[Data]) -> Data:
+def join_files(pieces: Sequence[Data]) -> Data:
     """Join the rows of several files."""
     if len(pieces) == 1:
         return pieces[0]

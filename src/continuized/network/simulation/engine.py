@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.network.graphs.graph import Graph
-from continuized.network.result import Log, Staleness
+from continuized.network.logs.entries import Log
+from continuized.network.result import Staleness
 from continuized.network.simulation.node_models.interface import (
     SPEED,
     disagreement,
@@ -76,7 +77,7 @@ class NodeSet(NamedTuple):
         self.own.slope[:] = self.own.gradient(i, self.own.points[i].copy())
         take_slope_at(self.model, work, i)
 
-    def work(self, speeds: Array) -> Array:
+    def make_work(self, speeds: Array) -> Array:
         """Return `work` at time 0, of nodes whose clocks run at these speeds."""
         values = np.empty((len(speeds), 0)) if self.values is None else self.values
         return np.column_stack([np.zeros(len(speeds)), speeds, values])
@@ -123,7 +124,7 @@ class Engine(Checkpointed):
     t = 0.0
     messages = 0  # exchanges that were carried out
     gradients = 0  # of the nodes' functions, or of their conjugates
-    due: int | None = None  # the node that is to take a gradient of Python's, before all else
+    node_due: int | None = None  # the node that is to take a gradient of Python's, before all else
     only_exchanges = False  # whether every event is one that is carried out
     last_change = 0.0  # when the last death or join is; 0 where there is none
     show: Callable[[], None] | None = None  # called now and then within a long block of events
@@ -166,13 +167,15 @@ class Engine(Checkpointed):
         made, more = 0, True
         while more:
             left, began = tests._replace(rows=tests.rows[made:]), time.perf_counter()
-            work = OPERATIONS * self.step_seconds * self.slice_steps
-            done, tested, more = interruptible(work, self.run_slice, events, done, stop, most, left)
+            operations = OPERATIONS * self.step_seconds * self.slice_steps
+            done, tested, more = interruptible(
+                operations, self.run_slice, events, done, stop, most, left
+            )
             made += tested
-            if self.due is not None:
+            if self.node_due is not None:
                 # Not on the thread of the loop: it is the user's code, as slow as it may be.
-                due, self.due = self.due, None
-                self.nodes.take_own_gradient(self.work, due)
+                node, self.node_due = self.node_due, None
+                self.nodes.take_own_gradient(self.work, node)
             if more:
                 self.fit_slice(time.perf_counter() - began)
                 if self.show is not None:
@@ -214,15 +217,17 @@ class Engine(Checkpointed):
         out = np.empty((len(self.work), self.nodes.dim))
         states = {name: own.copy() for name, own in self.nodes.arrays().items()}
         model = self.nodes.model._replace(**states)
-        work = OPERATIONS * self.step_seconds * len(self.work)
-        check_solved(interruptible(work, estimate_all, model, self.work.copy(), self.alive, t, out))
+        operations = OPERATIONS * self.step_seconds * len(self.work)
+        check_solved(
+            interruptible(operations, estimate_all, model, self.work.copy(), self.alive, t, out)
+        )
         return out
 
     def sum_owed(self) -> Array:
         """Return what was paid and not applied yet."""
         return np.zeros(self.nodes.dim)
 
-    def conserved(self) -> tuple[Array, Array]:
+    def find_conserved(self) -> tuple[Array, Array]:
         """Return what every node has of what exchanges only move, (nodes, dim), and how large the
         numbers are of which that is made."""
         model, columns = self.nodes.model, range(self.nodes.dim)
@@ -231,13 +236,13 @@ class Engine(Checkpointed):
             return out, np.abs(out)
         return out, np.column_stack([model.size(self.work, ..., c) for c in columns])
 
-    def balance(self) -> Array:
+    def find_balance(self) -> Array:
         """Return what the living have and are owed, and what died with others: the sum that
         exchanges leave as it is."""
         died, _ = self.ledger
-        return np.asarray(self.conserved()[0][self.alive].sum(axis=0) + self.sum_owed() + died)
+        return np.asarray(self.find_conserved()[0][self.alive].sum(axis=0) + self.sum_owed() + died)
 
-    def tilt(self) -> Array:
+    def find_tilt(self) -> Array:
         """Return the sum of the living's gradients where they will agree."""
         died, joined = self.ledger
         if not self.ledger.any():
@@ -249,8 +254,8 @@ class Engine(Checkpointed):
         """Return how far the balance is from what came, relative, for nodes that start with
         nothing."""
         with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
-            error = self.balance() - self.ledger[1]
-            size = self.conserved()[1].sum(axis=0)
+            error = self.find_balance() - self.ledger[1]
+            size = self.find_conserved()[1].sum(axis=0)
             return float((np.abs(error) / np.where(size > 0.0, size, 1.0)).max())
 
     def error(self, t: float) -> float:
@@ -261,15 +266,15 @@ class Engine(Checkpointed):
         """Return how old answers were; None where exchanges are instantaneous."""
         return None
 
-    def log(self) -> Log:
+    def make_log(self) -> Log:
         """Return the log so far, where one is kept."""
         raise NotImplementedError
 
-    def past_changes(self) -> list[tuple[float, int, bool]]:
+    def list_past_changes(self) -> list[tuple[float, int, bool]]:
         """Return the deaths and joins that have taken place, as `Faults.changes`."""
         return []
 
-    def cut_off(self) -> bool:
+    def is_cut_off(self) -> bool:
         """Tell whether nothing can happen any more: never, where every edge will tick again."""
         return False
 

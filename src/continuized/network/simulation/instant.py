@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.network.graphs.graph import Graph
-from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_PAY, Log
+from continuized.network.logs.entries import LOG_ANSWER, LOG_APPLY, LOG_PAY, Log
 from continuized.network.simulation.engine import Engine, NodeSet, Tests, check_solved
 from continuized.network.simulation.node_models.interface import (
     TIME,
@@ -37,8 +37,8 @@ class InstantNetwork(NamedTuple):
     owed: Array  # (dim,): room; nothing is ever on its way
 
 
-class Busy(NamedTuple):
-    """For nodes that are busy after an exchange, and for counts of what happened.
+class Activity(NamedTuple):
+    """Until when nodes are busy with their last exchange, and how many events took place.
 
     A node is busy for a time `duration` after an exchange, until `free`: an exchange does not take
     place while an end of its edge is busy.
@@ -46,19 +46,19 @@ class Busy(NamedTuple):
 
     free: Array
     duration: Array
-    counts: Array  # of the events, by mark
+    counts: Array  # of the events that took place, by mark
 
 
 @jit_uncounted
 def run_events(
-    nodes: Any, network: InstantNetwork, busy: Busy | None, rng: Any, times: Array, marks: Array,
-    begin: int, end: int, tests: Tests,
+    nodes: Any, network: InstantNetwork, activity: Activity | None, rng: Any, times: Array,
+    marks: Array, begin: int, end: int, tests: Tests,
 ) -> tuple[int, int, bool]:  # fmt: skip
     """Run the events begin, ..., end - 1 of a block.
 
     Marks below the number of edges are exchanges, the others steps of the nodes' own.  Returns how
     many events of the block are done, how many tests were made, and False where a node could not
-    find what to say.  Without `busy`, which is known when this is compiled, nothing is counted.
+    find what to say.  Without `activity`, which is known when this is compiled, nothing is counted.
     After a step whose gradient is Python's, it returns for that to be taken.
     """
     edges, work = network.edges, network.work
@@ -71,16 +71,17 @@ def run_events(
         if mark >= m:
             flow_to(nodes, work, mark - m, t)
             if asks_python(nodes):
-                if busy is not None:
-                    busy.counts[mark] += 1
+                if activity is not None:
+                    activity.counts[mark] += 1
                 return k + 1, made, True
             step(nodes, work, mark - m, rng)
         else:
             i, j = edges[mark, 0], edges[mark, 1]
-            if busy is not None:
-                if t < busy.free[i] or t < busy.free[j]:
+            if activity is not None:
+                if t < activity.free[i] or t < activity.free[j]:
                     continue
-                busy.free[i], busy.free[j] = t + busy.duration[i], t + busy.duration[j]
+                for end_of_edge in (i, j):
+                    activity.free[end_of_edge] = t + activity.duration[end_of_edge]
             flow_to(nodes, work, i, t)
             flow_to(nodes, work, j, t)
             if not (find_answer(nodes, work, i) and find_answer(nodes, work, j)):
@@ -89,8 +90,8 @@ def run_events(
                 d = message(nodes, work, i, c) - message(nodes, work, j, c)
                 pay(nodes, work, i, c, d)
                 pay(nodes, work, j, c, -d)
-        if busy is not None:
-            busy.counts[mark] += 1
+        if activity is not None:
+            activity.counts[mark] += 1
         if (k + 1) % tests.period == 0:
             for c in range(network.owed.size):
                 network.owed[c] = 0.0
@@ -127,18 +128,18 @@ class InstantEngine(Engine):
         # Compiled code takes longer to take a generator in than to exchange 1000 times.
         draws = len(nodes.step_rates) > 0 and nodes.own is None
         self.random = generator(root, ROWS) if draws else None
-        self.work, self.alive = nodes.work(np.ones(n)), np.ones(n, np.bool_)
+        self.work, self.alive = nodes.make_work(np.ones(n)), np.ones(n, np.bool_)
         self.ledger = np.zeros((2, nodes.dim))
         edges = np.ascontiguousarray(graph.edges, np.int64)
         self.network = InstantNetwork(self.alive, edges, self.work, np.zeros(nodes.dim))
-        self.arrays, self.busy = {"work": self.work} | nodes.arrays(), None
+        self.arrays, self.activity = {"work": self.work} | nodes.arrays(), None
         self.only_exchanges = busy is None and not nodes.changing
         if not self.only_exchanges:
             duration = np.zeros(n) if busy is None else busy
-            self.busy = Busy(np.zeros(n), duration, np.zeros(len(self.rates), np.int64))
-            self.arrays |= {"free": self.busy.free, "counts": self.busy.counts}
+            self.activity = Activity(np.zeros(n), duration, np.zeros(len(self.rates), np.int64))
+            self.arrays |= {"free": self.activity.free, "counts": self.activity.counts}
         self.log_marks, self.log_times = GrowingRows(), GrowingRows()
-        self.compile(self.busy)
+        self.compile(self.activity)
 
     def run_slice(
         self, events: Events, done: int, stop: float, most: int, tests: Tests
@@ -147,7 +148,7 @@ class InstantEngine(Engine):
         begin, in_time = done, int(np.searchsorted(events.t, stop, side="right"))
         end = min(in_time, begin + most - self.messages)
         done, made, found = run_events(
-            self.nodes.model, self.network, self.busy, self.random, events.t, events.marks,
+            self.nodes.model, self.network, self.activity, self.random, events.t, events.marks,
             begin, min(end, begin + self.slice_steps),
             tests._replace(before=self.messages - begin),
         )  # fmt: skip
@@ -159,17 +160,17 @@ class InstantEngine(Engine):
         if done > begin:
             self.t, last = float(events.t[done - 1]), int(events.marks[done - 1])
             if self.nodes.own is not None and last >= len(self.network.edges):
-                self.due = last - len(self.network.edges)
+                self.node_due = last - len(self.network.edges)
         return done, made, done < end and not tests.are_over(made)
 
     def _count(self, events: int) -> None:
         """Count exchanges and gradients, after so many more events."""
         m, gradients = len(self.network.edges), 0
-        if self.busy is None:
+        if self.activity is None:
             self.messages += events
         else:
-            self.messages = int(self.busy.counts[:m].sum())
-            gradients = int(self.busy.counts[m:].sum())
+            self.messages = int(self.activity.counts[:m].sum())
+            gradients = int(self.activity.counts[m:].sum())
         self.gradients = 2 * self.messages if self.nodes.gradients_at_answers else gradients
 
     def ledger_error(self) -> float:
@@ -178,13 +179,13 @@ class InstantEngine(Engine):
 
     def reset(self) -> None:
         """Go back to the start, of nodes that start at 0."""
-        assert self.busy is not None
+        assert self.activity is not None
         self.work[:, TIME], self.t = 0.0, 0.0
-        for array in (self.busy.free, self.busy.counts, *self.nodes.arrays().values()):
+        for array in (self.activity.free, self.activity.counts, *self.nodes.arrays().values()):
             array[...] = 0
         self._count(0)
 
-    def log(self) -> Log:
+    def make_log(self) -> Log:
         """Return three entries for an exchange, and none for a node's own step; the end of an edge
         that is named first is the initiator."""
         marks, times = self.log_marks.join().astype(np.int64), self.log_times.join()

@@ -10,11 +10,15 @@ from __future__ import annotations
 import inspect
 from typing import Any, NamedTuple
 
+from continuized.network.faults import Links, draw_copies, draw_delay
+from continuized.network.logs.entries import LOG_ANSWER, LOG_APPLY, LOG_JOIN, LOG_PAY
 from continuized.network.protocol import transitions
 from continuized.network.protocol.timeouts import UNKNOWN
 from continuized.network.protocol.transitions import (
     ANSWER,
+    ANSWERED_AT,
     DEATH,
+    DELIVERED,
     DEVIATION,
     FREE,
     GIVE_UP,
@@ -30,8 +34,6 @@ from continuized.network.protocol.transitions import (
     REFUSE,
     REQUEST,
     RESEND,
-    SETTLED,
-    SINCE,
     SOURCE,
     SPEED,
     TARGET,
@@ -44,7 +46,6 @@ from continuized.network.protocol.transitions import (
     D,
     NodeRows,
 )
-from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_JOIN, LOG_PAY
 from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.heap import EDGE, EPOCH, KIND, SEQ, SIZE, pop, push
 from continuized.network.simulation.node_models.interface import (
@@ -63,8 +64,9 @@ from continuized.network.simulation.node_models.interface import (
 from continuized.problems.base import Array
 from continuized.support.jit import jit_uncounted, uncounted
 
-for _, function in inspect.getmembers(transitions, inspect.isfunction):
-    uncounted(function)
+for function in (draw_copies, draw_delay, *vars(transitions).values()):
+    if inspect.isfunction(function):
+        uncounted(function)
 
 # The entries of `counts` after those of the heap: ANSWERS were sought, of which FAILED were not
 # found, and STEPS of the nodes' own were taken.
@@ -98,18 +100,8 @@ class MessageNetwork(NamedTuple):
     owed: Array  # (dim,): room for what is on its way
 
 
-class Links(NamedTuple):
-    """The faults of the links (see `Faults`), and the longest time that a node waits."""
-
-    delay: float
-    constant: bool
-    loss: float
-    duplication: float
-    wait: float
-
-
 @uncounted
-def write(
+def log_entry(
     log: Array, counts: Array, kind: int, node: int, peer: int, seq: int, time: float
 ) -> None:
     """Write a line of the log, where one is kept."""
@@ -121,7 +113,7 @@ def write(
 
 
 @uncounted
-def epochs(node: Array, edge: Array, e: int) -> int:
+def sum_epochs(node: Array, edge: Array, e: int) -> int:
     """Return a number that changes when one of the two ends dies."""
     return int(node[edge[e, SOURCE], NODE_EPOCH] + node[edge[e, TARGET], NODE_EPOCH])
 
@@ -142,31 +134,7 @@ def draw_edge(first: Array, upto: Array, i: int, u: float) -> int:
 
 
 @uncounted
-def draw_uniform(rng: Any) -> float:
-    """Draw from [0, 1): here, for Numba compiles what a generator does in each of its callers."""
-    return float(rng.random())
-
-
-@uncounted
-def draw_copies(links: Links, rng: Any) -> int:
-    """Draw how often a message comes: never, once or twice."""
-    if links.loss > 0.0 and draw_uniform(rng) < links.loss:
-        return 0
-    if links.duplication > 0.0 and draw_uniform(rng) < links.duplication:
-        return 2
-    return 1
-
-
-@uncounted
-def draw_delay(links: Links, rng: Any) -> float:
-    """Draw how long a message takes."""
-    if links.delay > 0.0:
-        return float(links.delay * (1.0 if links.constant else transitions.draw_exponential(rng)))
-    return 0.0
-
-
-@uncounted
-def load(
+def fill_message(
     nodes: Any, work: Array, transfer: Array, body: Array, slot: int, kind: int, e: int, sender: int
 ) -> None:
     """Put into a message what it carries: an answer, or the transfer last paid."""
@@ -178,7 +146,7 @@ def load(
 
 
 @uncounted
-def prepare(nodes: Any, work: Array, counts: Array, i: int, t: float) -> None:
+def flow_and_answer(nodes: Any, work: Array, counts: Array, i: int, t: float) -> None:
     """Bring node i to time t and find what it has to say."""
     flow_to(nodes, work, i, work[i, SPEED] * t)
     counts[ANSWERS] += 1
@@ -226,6 +194,12 @@ def take_step(
 # Changes of the network
 
 
+@uncounted
+def is_in_flight(edge: Array, e: int) -> bool:
+    """Tell whether the transfer of edge e was paid and is not applied yet."""
+    return bool(edge[e, OWED] != 0 and edge[e, DELIVERED] == 0)
+
+
 @jit_uncounted
 def die(nodes: Any, net: MessageNetwork, dead: int, t: float) -> None:
     """Let the node fall silent; what it has, has paid and is owed goes with it.
@@ -238,7 +212,7 @@ def die(nodes: Any, net: MessageNetwork, dead: int, t: float) -> None:
         net.ledger[DIED, c] += conserved(nodes, net.rows.work, dead, c)
     for e in range(net.rows.edge.shape[0]):
         if net.rows.edge[e, SOURCE] == dead or net.rows.edge[e, TARGET] == dead:
-            if net.rows.edge[e, OWED] != 0 and net.rows.edge[e, SETTLED] == 0:
+            if is_in_flight(net.rows.edge, e):
                 for c in range(d):
                     net.ledger[DIED, c] += (
                         conserved_per_transfer(nodes) * net.rows.transfer[e, D + c]
@@ -277,11 +251,13 @@ def join(nodes: Any, net: MessageNetwork, new: int, t: float, u: float, most: fl
         flow_to(nodes, work, other, work[other, SPEED] * t)
         for c in range(d):
             net.owed[c] = estimate(nodes, work, other, c)
-        write(net.log, net.counts, LOG_ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME])
+        log_entry(
+            net.log, net.counts, LOG_ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME]
+        )
     start_from(nodes, work, new, net.owed, other >= 0)
     for c in range(d):
         net.ledger[JOINED, c] += conserved(nodes, work, new, c)
-    write(net.log, net.counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
+    log_entry(net.log, net.counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
 
 
 @uncounted
@@ -290,7 +266,7 @@ def add_owed(edge: Array, transfer: Array, per_transfer: float, out: Array) -> N
     for c in range(out.size):
         out[c] = 0.0
     for e in range(edge.shape[0]):
-        if edge[e, OWED] != 0 and edge[e, SETTLED] == 0:
+        if is_in_flight(edge, e):
             for c in range(out.size):
                 out[c] += per_transfer * transfer[e, D + c]
 
@@ -317,9 +293,9 @@ class Slice(NamedTuple):
 
 @jit_uncounted
 def run_messages(
-    nodes: Any, net: MessageNetwork, links: Links, rng: Any, part: Slice, tests: Tests
+    nodes: Any, net: MessageNetwork, links: Links, wait: float, rng: Any, part: Slice, tests: Tests
 ) -> tuple[int, int, int]:
-    """Run all that happens in a slice of a run.
+    """Run all that happens in a slice of a run, of nodes that wait no longer than `wait`.
 
     Returns how many of the block's ticks are done, how many tests were made, and why it ended:
     ENDED, AGAIN for want of room or after so many `steps`, CHANGE where the last entry of the
@@ -357,39 +333,39 @@ def run_messages(
             if kind == WAKE:
                 asks = transitions.may_ask(rows, e, t)
                 if asks:
-                    e = draw_edge(first, upto, e, draw_uniform(rng))
+                    e = draw_edge(first, upto, e, transitions.draw_uniform(rng))
             # Timers: `seq` tells whether the exchange for which they were set still goes on.
             elif kind == GIVE_UP:
-                if transitions.on_give_up(rows, rng, e, seq, t, links.wait):
+                if transitions.on_give_up(rows, rng, e, seq, t, wait):
                     idle = edge[e, SOURCE]
             elif kind == UNLOCK:
-                if transitions.on_unlock(rows, e, seq, links.wait):
+                if transitions.on_unlock(rows, e, seq, wait):
                     idle = edge[e, TARGET]
             elif kind == RESEND:
-                reply = transitions.on_resend(rows, e, seq, links.wait)
+                reply = transitions.on_resend(rows, e, seq, wait)
             # Messages, unless one of the two nodes died since they were sent.
-            elif what[slot, EPOCH] == epochs(node, edge, e):
+            elif what[slot, EPOCH] == sum_epochs(node, edge, e):
                 i, j = edge[e, SOURCE], edge[e, TARGET]
                 if kind == REQUEST:
                     reply = transitions.on_request(rows, e, seq, True)
                     if reply == ANSWER:
-                        prepare(nodes, work, counts, j, t)
-                        transfer[e, SINCE] = work[j, TIME]
-                        write(log, counts, LOG_ANSWER, j, i, seq, work[j, TIME])
+                        flow_and_answer(nodes, work, counts, j, t)
+                        transfer[e, ANSWERED_AT] = work[j, TIME]
+                        log_entry(log, counts, LOG_ANSWER, j, i, seq, work[j, TIME])
                 elif kind == ANSWER:
                     if transitions.waits_for(rows, e, seq):
-                        prepare(nodes, work, counts, i, t)
-                        reply = transitions.on_answer(rows, e, seq, links.wait)
+                        flow_and_answer(nodes, work, counts, i, t)
+                        reply = transitions.on_answer(rows, e, seq, wait)
                         pay_transfer(nodes, work, transfer, body, slot, e, i)
-                        write(log, counts, LOG_PAY, i, j, seq, work[i, TIME])
+                        log_entry(log, counts, LOG_PAY, i, j, seq, work[i, TIME])
                         idle = i
                 elif kind == TRANSFER:
                     reply, fresh = transitions.on_transfer(rows, e, seq)
                     if fresh:
                         apply_transfer(nodes, work, body, slot, j, t)
                         counts[EXCHANGES] += 1
-                        write(log, counts, LOG_APPLY, j, i, seq, work[j, TIME])
-                        count_age(sums, work[j, TIME] - transfer[e, SINCE])
+                        log_entry(log, counts, LOG_APPLY, j, i, seq, work[j, TIME])
+                        count_age(sums, work[j, TIME] - transfer[e, ANSWERED_AT])
                         if transitions.unlock(rows, e, seq):
                             idle = j
                 elif kind == REFUSE:
@@ -423,7 +399,7 @@ def run_messages(
             again = max(t, waits[idle, NOT_BEFORE])
             push(when, what, counts, again, WAKE, idle, 0, node[idle, NODE_EPOCH])
         if reply != NOTHING:
-            copies, timer, pair = draw_copies(links, rng), TIMERS[reply], epochs(node, edge, e)
+            copies, timer, pair = draw_copies(links, rng), TIMERS[reply], sum_epochs(node, edge, e)
             sender = edge[e, TARGET if reply == ANSWER else SOURCE]
             # The link loses or doubles the message; the timer comes as one more entry.
             for n in range(copies + 1 if timer != NOTHING else copies):
@@ -432,7 +408,7 @@ def run_messages(
                 else:
                     comes, late = timer, waits[sender, WAIT] / work[sender, SPEED]
                 slot = push(when, what, counts, t + late, comes, e, seq, pair)
-                load(nodes, work, transfer, body, slot, reply, e, sender)
+                fill_message(nodes, work, transfer, body, slot, reply, e, sender)
         if ticks and k % tests.period == 0:
             add_owed(edge, transfer, conserved_per_transfer(nodes), owed)
             error = disagreement(nodes, work, alive, t, owed)

@@ -12,13 +12,14 @@ import numpy as np
 
 from continuized.network.faults import Faults
 from continuized.network.graphs.graph import Graph, list_directed
+from continuized.network.logs.entries import Log
 from continuized.network.protocol.transitions import DEATH, JOIN, SOURCE, TARGET, make_rows
-from continuized.network.result import Log, Staleness
+from continuized.network.result import Staleness
 from continuized.network.simulation import heap
 from continuized.network.simulation import message_kernels as kernels
 from continuized.network.simulation.engine import Engine, NodeSet, Tests, check_solved
 from continuized.network.simulation.instant import InstantEngine
-from continuized.network.simulation.message_kernels import Links, MessageNetwork
+from continuized.network.simulation.message_kernels import MessageNetwork
 from continuized.problems.base import Array
 from continuized.process.clock import Events
 from continuized.process.random_streams import LINKS, Root, generator
@@ -44,19 +45,13 @@ class MessageEngine(Engine):
         n, dim, speeds = graph.nodes, nodes.dim, faults.speeds(graph.nodes)
         self.changes = faults.changes(n)
         self.last_change = max([t for t, _, _ in self.changes], default=0.0)
-        self.links = Links(
-            delay=float(faults.delay),
-            constant=faults.law == "constant",
-            loss=float(faults.loss),
-            duplication=float(faults.duplication),
-            wait=faults.wait(nodes.edge_rate),
-        )
-        ends, first, P = _by_source(graph)
+        self.links, self.wait = faults.links(), faults.wait(nodes.edge_rate)
+        ends, first, P = _sort_by_source(graph)
         ticks = 0.5 * nodes.edge_rate * P * speeds[ends[:, 0]]
         steps = nodes.step_rates * speeds if len(nodes.step_rates) else nodes.step_rates
         self.rates = np.concatenate([ticks, steps])
         self.random = generator(root, LINKS)
-        rows = make_rows(ends, nodes.work(speeds), dim, self.links.wait)
+        rows = make_rows(ends, nodes.make_work(speeds), dim, self.wait)
         rows.alive[list(faults.absent_at_start())] = False
         first_heap = make_heap(FIRST_ROOM + len(self.changes), dim)
         self.network = MessageNetwork(
@@ -84,14 +79,14 @@ class MessageEngine(Engine):
         net = self.network
         part = kernels.Slice(events.t, events.marks, done, stop, most, self.slice_steps)
         done, made, end = kernels.run_messages(
-            self.nodes.model, net, self.links, self.random, part, tests
+            self.nodes.model, net, self.links, self.wait, self.random, part, tests
         )
         self.was_whole = end not in (kernels.CHANGE, kernels.GRADIENT)
         if end == kernels.CHANGE:
             self._change()
         elif end == kernels.GRADIENT:
             assert events.marks is not None
-            self.due = int(events.marks[done - 1]) - len(net.rows.edge)
+            self.node_due = int(events.marks[done - 1]) - len(net.rows.edge)
         check_solved(net.counts[kernels.FAILED] == 0)
         self.t, self.messages = float(net.sums[kernels.NOW]), int(net.counts[kernels.EXCHANGES])
         found = kernels.ANSWERS if self.nodes.gradients_at_answers else kernels.STEPS
@@ -119,7 +114,7 @@ class MessageEngine(Engine):
             kernels.die(model, net, i, t)
         else:
             assert self.random is not None
-            kernels.join(model, net, i, t, self.random.random(), self.links.wait)
+            kernels.join(model, net, i, t, self.random.random(), self.wait)
 
     def _take_heap(self, when: Array, what: Array, body: Array) -> None:
         self.network = self.network._replace(when=when, what=what, body=body)
@@ -131,7 +126,7 @@ class MessageEngine(Engine):
         super().restore(plain, arrays)
         self._take_heap(*(self.arrays[name] for name in ("when", "what", "body")))
 
-    def past_changes(self) -> list[tuple[float, int, bool]]:
+    def list_past_changes(self) -> list[tuple[float, int, bool]]:
         """Return the deaths and joins that have taken place, as `Faults.changes`: all but those
         ahead."""
         net = self.network
@@ -139,7 +134,7 @@ class MessageEngine(Engine):
         left = np.isin(net.what[ahead, heap.KIND], (DEATH, JOIN)).sum()
         return self.changes[: len(self.changes) - int(left)]
 
-    def cut_off(self) -> bool:
+    def is_cut_off(self) -> bool:
         """Tell whether no two living nodes are neighbours, and none is to come."""
         ends = self.network.rows.edge[:, [SOURCE, TARGET]]
         return self.t > self.last_change and not self.alive[ends].all(axis=1).any()
@@ -156,7 +151,7 @@ class MessageEngine(Engine):
         ].tolist()
         return Staleness(total / count, largest, int(count)) if count else None
 
-    def log(self) -> Log:
+    def make_log(self) -> Log:
         *whole, time = self.lines.join().T
         kind, node, peer, seq = (column.astype(np.int64) for column in whole)
         return Log(kind, node, peer, seq, time.copy())
@@ -178,7 +173,7 @@ def make_heap(slots: int, dim: int) -> tuple[Array, Array, Array]:
     return np.zeros(slots), what, np.zeros((slots, dim))
 
 
-def _by_source(graph: Graph) -> tuple[Array, Array, Array]:
+def _sort_by_source(graph: Graph) -> tuple[Array, Array, Array]:
     """Return both directions of every edge, the first one of each source, and the edges' P."""
     source, target = list_directed(graph)
     order = np.argsort(source, kind="stable")

@@ -116,7 +116,7 @@ def simulate(
     log, progress = check.flag(log, "log"), check.flag(progress, "progress")
     path = checkpoints.check_path(checkpoint, every, resume)
     root = seed_sequence(rng)
-    who = partial(
+    identify = partial(
         fingerprint_parts,
         graph=graph,
         values=start,
@@ -137,7 +137,7 @@ def simulate(
     total = None if events is None else limits.exchanges  # the default is far more than are needed
     # Without faults, all edges together tick at rate 1: the sum of P is that, to rounding.
     stream = engine.make_stream(root, 1.0 if faults is None else float(engine.rates.sum()))
-    opened = checkpoints.open_checkpointer(path, every, resume, who)
+    opened = checkpoints.open_checkpointer(path, every, resume, identify)
     shown = bar(f"{gossip.name} gossip", total, progress, "exchange")
     most = Limits(limits.tol, limits.exchanges)
     with opened as checkpointer, shown as show:

@@ -47,7 +47,7 @@ class GossipStepper(Stepper):
         alive = engine.alive
         self.scale = engine.error(0.0)
         self.deviation = math.sqrt(self.scale / max(1, int(alive.sum())))
-        self.centre, self.total = self.find_centre(), engine.balance()
+        self.centre, self.total = self.find_centre(), engine.find_balance()
         x, z = self.find_states(0.0)
         self.size = np.abs(x + z)[alive].sum(axis=0)
         self.error, self.reached = 1.0, False  # of the last test
@@ -76,7 +76,7 @@ class GossipStepper(Stepper):
 
     def over(self) -> Status | None:
         """Tell the end: nothing can happen any more."""
-        return Status.CLOCK_ENDED if self.engine.cut_off() else None
+        return Status.CLOCK_ENDED if self.engine.is_cut_off() else None
 
     def next_block(self, left: int) -> int:
         """Ask for a whole block of events; where all are exchanges, for no more than are left."""
@@ -130,7 +130,7 @@ class GossipStepper(Stepper):
 
     def describe(self) -> str:
         # Of those that died or came, what happened last.
-        last = {i: joins for _, i, joins in self.engine.past_changes()}
+        last = {i: joins for _, i, joins in self.engine.list_past_changes()}
         dead = sum(not joins for joins in last.values())
         return f"error {self.error:.2g}" + (f", {dead} dead" if dead else "")
 
@@ -151,9 +151,9 @@ class GossipStepper(Stepper):
         x, z = self.find_states(t)
         joined = engine.ledger[1]
         size = self.size + np.abs(joined)
-        ledger = np.abs(engine.balance() - self.total - joined) / np.where(size > 0.0, size, 1.0)
+        off = np.abs(engine.find_balance() - self.total - joined)
         drift = float(np.linalg.norm(self.find_centre() - self.centre))
-        changes = engine.past_changes()
+        changes = engine.list_past_changes()
         return Outcome(
             x=x.reshape(shape),
             z=z.reshape(shape),
@@ -169,11 +169,11 @@ class GossipStepper(Stepper):
                 s: kept.reshape(shape) for s, kept in zip(self.wanted, self.snapshots, strict=False)
             },
             deaths=[(s, i, "killed") for s, i, joins in changes if not joins],
-            ledger_error=float(ledger.max()),
+            ledger_error=float((off / np.where(size > 0.0, size, 1.0)).max()),
             mean_drift=drift / self.deviation if self.deviation else drift,
             events_per_s=(self.k - self.before) / (time.perf_counter() - self.begun),
             staleness=engine.staleness(),
-            log=engine.log() if engine.logging else None,
+            log=engine.make_log() if engine.logging else None,
             joins=[(s, i) for s, i, joins in changes if joins],
             rounding=rounding_of_mean(x[engine.alive], self.scale),
         )

@@ -26,8 +26,8 @@ from continuized.network.gossip import Gossip
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.a2cid2 import A2CiD2
 from continuized.network.optimisation.dadao import DADAO
-from continuized.network.optimisation.dual import Dual, check_fits
-from continuized.network.optimisation.objective import Objective
+from continuized.network.optimisation.dual import Dual
+from continuized.network.optimisation.objective import Objective, check_fits
 from continuized.problems.base import Array
 from continuized.support import validation as check
 from continuized.theory.bounds.paper import Query, continuized_bound, log_decay, log_of

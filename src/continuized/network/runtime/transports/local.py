@@ -21,7 +21,7 @@ from continuized.network.workers.processes import (
     start_worker,
 )
 
-WORKER = "continuized.network.runtime.transports.local_worker"
+WORKER_MODULE = "continuized.network.runtime.transports.local_worker"
 
 
 class LocalTransport:
@@ -48,7 +48,7 @@ class LocalTransport:
 
     def _start_process(self, objects: dict[int, Any]) -> Process:
         if not objects:
-            return start_worker(WORKER)
+            return start_worker(WORKER_MODULE)
         others = self._processes.values()
         pipes = [pipe for p in others for pipe in (p.stdin, p.stdout) if pipe is not None]
         return ForkedProcess(objects, pipes)

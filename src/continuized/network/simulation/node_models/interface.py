@@ -3,7 +3,7 @@
 This is the compiled form of a node model; `network/protocol/node_model.py` has that of real nodes
 (public `network.NodeModel`), and `single_node.py` makes a real node of a compiled one.  Here and
 there: `flow_to` is `mix`, `find_answer` and `message` are `answer`, `pay` is `pay` with d and
-`apply` with -d, `parts` is `state`, and `start_from` is `join`.
+`apply` with -d, `conserved_parts` is `state`, and `start_from` is `join`.
 A node model is a NamedTuple of what compiled code must know of the nodes, and a `node_model`: what
 they do are the functions of its class, under the names below, whose first argument, `nodes`, is the
 model.  A loop is compiled apart for each model, with these functions written into it.  `work` has a
@@ -132,10 +132,10 @@ def disagreement(nodes: Any, work: Array, alive: Array, t: float, owed: Array) -
     return math.nan
 
 
-def parts(nodes: Any, i: int) -> tuple[Array, Array]:
+def conserved_parts(nodes: Any, i: int) -> tuple[Array, Array]:
     """Return what node i has of what is conserved, in two parts; for Python to call."""
-    found: tuple[Array, Array] = nodes.parts(i)
+    found: tuple[Array, Array] = nodes.conserved_parts(i)
     return found
 
 
-_PARAMETERS["parts"] = list(inspect.signature(parts).parameters)
+_PARAMETERS["conserved_parts"] = list(inspect.signature(conserved_parts).parameters)

@@ -9,11 +9,11 @@ import numpy as np
 from continuized.network.simulation.engine import NodeSet, check_solved
 from continuized.network.simulation.node_models.interface import (
     TIME,
+    conserved_parts,
     estimate,
     find_answer,
     flow_to,
     message,
-    parts,
     pay,
     start_from,
     step,
@@ -36,7 +36,7 @@ class SingleNode(Checkpointed):
     changing = ("arrays",)
 
     def __init__(self, nodes: NodeSet) -> None:
-        self._nodes, self._work = nodes, nodes.work(np.ones(1))
+        self._nodes, self._work = nodes, nodes.make_work(np.ones(1))
         self._idle, self.arrays = np.empty(nodes.dim), nodes.arrays()
         self._compile()
 
@@ -69,13 +69,13 @@ class SingleNode(Checkpointed):
         if self._nodes.own is not None:
             self._nodes.take_own_gradient(self._work, SELF)
         else:
-            step_at(self._nodes.model, self._work, SELF, draws_of(draw))
+            step_at(self._nodes.model, self._work, SELF, make_step_generator(draw))
 
     def conserved_per_transfer(self, plain: bool) -> float:
         return float(self._nodes.model.conserved_per_transfer())
 
     def state(self) -> tuple[Array, Array]:
-        return parts(self._nodes.model, SELF)
+        return conserved_parts(self._nodes.model, SELF)
 
     def fall_back(self) -> None:
         """Stay as it is."""
@@ -105,10 +105,10 @@ class SingleNode(Checkpointed):
         model, work = self._nodes.model._replace(**copies), self._work.copy()
         move(model, work, FLOW, SELF, 0.0, self._idle)
         if self._nodes.own is None and len(self._nodes.step_rates):
-            step_at(model, work, SELF, draws_of(0))
+            step_at(model, work, SELF, make_step_generator(0))
 
 
-def draws_of(draw: int) -> np.random.Generator:
+def make_step_generator(draw: int) -> np.random.Generator:
     """Return the generator that a step with this number draws from."""
     return np.random.Generator(np.random.PCG64(draw))
 

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from continuized.network.faults import DELAYS_TO_WAIT, Faults
 from continuized.network.gossip import Gossip
 from continuized.network.graphs.graph import Graph
-from continuized.network.runtime.event_log import EventLog
+from continuized.network.logs.event_log import EventLog
+from continuized.network.protocol.node_model import NodeModelSpec
 from continuized.network.runtime.monitor import RunMonitor
 from continuized.network.runtime.supervisor import Supervisor
 from continuized.network.runtime.termination import EXIT_CODE
 from continuized.network.runtime.transport import RunPlan, Transport
+from continuized.network.workers.frames import KEY_BYTES
 from continuized.network.workers.ray_options import Ray, as_transport
+from continuized.process.random_streams import Root, child
 from continuized.support import validation as check
 from continuized.support.checkpoints.checkpointer import CheckpointOptions, open_checkpointer
 from continuized.support.progress import bar
@@ -84,7 +89,39 @@ def choose_speed(graph: Graph, speed: float | None) -> tuple[float, float]:
     return check.real(speed, "speed", above=0.0), busy / TURNS_PER_EXCHANGE
 
 
-def conduct(
+def draw_seed(root: Root) -> list[int]:
+    """Draw the numbers from which all workers of a run draw."""
+    return [int(word) for word in child(root).generate_state(4)]
+
+
+def make_plan(
+    options: RunOptions, graph: Graph, models: Sequence[NodeModelSpec], dim: int,
+    workers: Sequence[Sequence[int]], seed: Sequence[int], faults: Faults, *, speed: float,
+    stride: float, wait: float = TIMEOUT, edge_rate: float = 1.0, step_rates: Sequence[float] = (),
+) -> RunPlan:  # fmt: skip
+    """Make the plan of a run; `wait`: seconds, at most, before a node gives up or sends again,
+    where the faults do not say it."""
+    timeout = speed * wait + DELAYS_TO_WAIT * faults.delay
+    return RunPlan(
+        graph=graph,
+        models=models,
+        dim=dim,
+        workers=workers,
+        key=secrets.token_bytes(KEY_BYTES),
+        seed=seed,
+        speed=speed,
+        stride=max(stride, STRIDE_PER_DELAY * faults.delay),
+        timeout=timeout if faults.timeout is None else faults.wait(edge_rate),
+        faults=faults,
+        log=options.log or options.log_file is not None,
+        port=options.port,
+        saving=options.checkpoint.path is not None,
+        edge_rate=edge_rate,
+        step_rates=step_rates,
+    )
+
+
+def run_plan(
     options: RunOptions, plan: RunPlan, monitor: RunMonitor,
     changes: list[tuple[float, int, bool]], name: str, make_result: Callable[[Supervisor], Any],
     *, watched: Gossip | None = None, by_t: bool = False, most_events: float = math.inf,

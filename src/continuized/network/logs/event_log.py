@@ -12,7 +12,7 @@ the names that they have in the graph.
     summary     each second: seconds, t, messages, error, living, and counts
     end         reached, message, and what the summary has
 
-Of a simulation, the file is written when it is over (`network.simulation.log_file`).
+Of a simulation, the lines are written when it is over (`log_simulation`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,14 @@ import json
 import math
 import os
 from collections.abc import Iterable
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
 from continuized.network.graphs.graph import Graph
+from continuized.network.logs.entries import LOG_APPLY
 from continuized.support.progress import warn_caller
 
 SUMMARY_EVERY = 1.0  # seconds
@@ -90,6 +94,43 @@ class EventLog:
                 "on without it",
                 RuntimeWarning,
             )
+
+
+def log_simulation(path: str | os.PathLike[str], result: Any, texts: Iterable[str] = ()) -> None:
+    """Add the lines of a simulation that is over, in the order of t; the rows of its trace stand
+    for the summaries.
+
+    texts: of warnings.
+    """
+    graph, trace = result.graph, result.trace
+    with closing(EventLog(path, graph)) as events:
+        events.add(
+            "start", method=result.method, transport="simulate", graph=graph.name,
+            nodes=graph.nodes, edges=len(graph.edges), tol=result.tol, resume=False,
+        )  # fmt: skip
+        for text in texts:
+            events.add("warning", text=text)
+        lines: list[tuple[float, str, dict[str, Any]]] = []
+        if result.log is not None:
+            done = result.log.kind == LOG_APPLY
+            columns = (np.asarray(column)[done].tolist() for column in result.log[1:])
+            for node, peer, seq, t in zip(*columns, strict=True):
+                fields = {"t": t, "node": peer, "peer": node, "seq": seq}  # the other one began it
+                lines.append((t, "exchange", fields))
+        for t, node, *why in result.deaths:
+            reason = why[0] if why else "killed"
+            lines.append((t, "death", {"t": t, "node": node, "reason": reason}))
+        lines += [(t, "join", {"t": t, "node": node}) for t, node in result.joins]
+        for row in zip(trace.t, trace.messages, trace.error, strict=True):
+            fields = {"t": float(row[0]), "messages": int(row[1]), "error": float(row[2])}
+            lines.append((fields["t"], "summary", fields))
+        for _, event, fields in sorted(lines, key=lambda line: line[0]):
+            events.add(event, **fields)
+        events.add(
+            "end", reached=bool(result.reached), message=result.message, t=float(result.t),
+            messages=int(result.messages), error=float(result.error),
+            ledger_error=float(result.ledger_error),
+        )  # fmt: skip
 
 
 def _now() -> str:
