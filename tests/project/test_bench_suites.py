@@ -188,6 +188,7 @@ def test_the_ensemble_suite():
 
 def test_the_gradient_suite_checks_every_answer(monkeypatch):
     monkeypatch.setattr(gradient, "MOST_CALLS", 2)  # of a hundred
+    monkeypatch.setattr(gradient, "PAUSE", 0.0)
     suite = gradient.run(gradient.Size(dense=((60, 5),), sparse=(60, 30), repeats=1), silent)
     whats = [contest.title.partition(",")[0] for contest in suite.contests]
     assert whats == ["gradient", "loss and gradient", "loss and gradient"]
