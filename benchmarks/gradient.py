@@ -39,8 +39,6 @@ FULL = Size(dense=(*SMALL, (50_000, 500)), sparse=(100_000, 50_000), repeats=20)
 QUICK = Size(dense=SMALL, sparse=(20_000, 20_000), repeats=7)
 # What is short is done several times while it is timed: until so many entries of X are read.
 ENTRIES, MOST_CALLS = 2**20, 100
-# Seconds before each: OpenBLAS's threads spin for 0.1 s after a product, on the cores of the next.
-PAUSE = 0.12
 
 
 class Data(NamedTuple):
@@ -83,7 +81,6 @@ def race(given: Data, value: bool, repeats: int, say: Say) -> Contest:
         note=NOTE,
         say=say,
         warm=True,
-        pause=PAUSE,
     )
 
 

@@ -21,7 +21,7 @@ Answer = TypeVar("Answer")
 Work = Callable[[], Any]
 Say = Callable[[str], None]
 
-PAUSE = 0.02  # seconds: threads of BLAS and OpenMP spin for a while after their work
+PAUSE = 0.12  # seconds: OpenBLAS's threads spin for 0.1 s after a product, on the cores of the next
 
 
 class Contestant(NamedTuple):
@@ -61,7 +61,6 @@ def compete(
     note: str = "",
     say: Say = lambda words: None,
     warm: bool = False,
-    pause: float = PAUSE,
 ) -> Contest:
     """Time the contestants; the first is ours.
 
@@ -99,7 +98,7 @@ def compete(
             if place == 0:
                 raise
             entries[name] = _without_a_time(name, error)
-    best = _run_rounds(title, works, entries, repeats, say, pause, warm)
+    best = _run_rounds(title, works, entries, repeats, say, warm)
     for name, seconds in best.items():
         entries.setdefault(name, Entry(name, TIMED, seconds / counts[name]))
     return Contest(title, "s", tuple(entries[c.name] for c in contestants), note)
@@ -117,7 +116,7 @@ def _without_a_time(name: str, error: Exception) -> Entry:
 
 def _run_rounds(
     title: str, works: dict[str, Work], entries: dict[str, Entry], repeats: int, say: Say,
-    pause: float, warm: bool,
+    warm: bool,
 ) -> dict[str, float]:  # fmt: skip
     """Seconds; what fails on the way gets its entry."""
     best = dict.fromkeys(works, math.inf)
@@ -127,7 +126,7 @@ def _run_rounds(
         for name in rotated(list(works), n):
             if name in entries:
                 continue
-            time.sleep(pause)
+            time.sleep(PAUSE)
             try:
                 if warm:
                     quietly(works[name])

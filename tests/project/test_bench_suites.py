@@ -24,6 +24,7 @@ from benchmarks import (
     race,
     softmax,
     task,
+    timing,
 )
 from benchmarks.outcome import ABSENT, AT_LEAST, TIMED
 from benchmarks.timing import NotRunError, StoppedError, WrongError
@@ -34,6 +35,12 @@ def is_installed(name):
     """Whether the peer that a contestant is named after can be had."""
     peer = {"JAX": "jax", "jax.vmap": "jax"}.get(name, name.partition(",")[0])
     return peer not in peers.PEERS or importlib.util.find_spec(peers.PEERS[peer]) is not None
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    """No threads spin that would disturb a test."""
+    monkeypatch.setattr(timing, "PAUSE", 0.0)
 
 
 def silent(words):
@@ -188,7 +195,6 @@ def test_the_ensemble_suite():
 
 def test_the_gradient_suite_checks_every_answer(monkeypatch):
     monkeypatch.setattr(gradient, "MOST_CALLS", 2)  # of a hundred
-    monkeypatch.setattr(gradient, "PAUSE", 0.0)
     suite = gradient.run(gradient.Size(dense=((60, 5),), sparse=(60, 30), repeats=1), silent)
     whats = [contest.title.partition(",")[0] for contest in suite.contests]
     assert whats == ["gradient", "loss and gradient", "loss and gradient"]

@@ -9,7 +9,6 @@ just what `minimize` would draw, in blocks whose size bounds the memory and chan
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -49,6 +48,7 @@ from continuized.support.display import show_html, show_line
 from continuized.support.files import check_memory
 from continuized.support.progress import bar
 from continuized.support.statistics import SampleMoments, normal_quantile
+from continuized.support.threads import count as count_threads
 
 MOST = 2**63 - 1  # what a count in compiled code holds
 MOST_HOURS = 12.0  # of an ensemble, by a rough estimate
@@ -290,7 +290,7 @@ def ensemble(
     task = _make_task(problem, method, (start, second), steps, times, rng, noise, composite)
     check.one_of(keep, "keep", ("all", "mean"))
     check.flag(progress, "progress")
-    workers = os.cpu_count() or 1
+    workers = count_threads()
     if threads is not None:
         workers = check.whole(threads, "threads", minimum=1, maximum=MOST)
     _check_memory(task, runs, keep, workers)
