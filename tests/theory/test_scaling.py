@@ -31,6 +31,13 @@ def test_convex_limit_on_a_quadratic_is_a_bessel_function(hide):
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
+def test_near_the_start_the_limit_is_its_series():
+    """Where it is not integrated yet: x = x_0 - s^2/8 grad f(x_0)."""
+    p, x0, s = cz.problems.Quadratic([1.0, 7.0], [1e3, -1e3], mu=0.0), np.ones(2), 2e-5
+    moved = x0 - scaling_limit(hide_kind(p), x0, [s])[0]
+    np.testing.assert_allclose(moved, s * s / 8.0 * p.grad(x0), rtol=1e-6)
+
+
 @KINDS
 def test_strongly_convex_limit_on_a_quadratic_is_a_damped_oscillation(hide):
     # x'' + 2 sqrt(mu) x' + lam x = 0, x' (0) = 0
