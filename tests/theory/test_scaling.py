@@ -98,6 +98,16 @@ def test_sampled_distance_agrees_with_the_exact_one():
     assert again.distance.tolist() == scaling_distance(p, x0, 3.0, L[:2], 5, 3).distance.tolist()
 
 
+def test_the_error_is_that_of_the_root_of_a_mean(monkeypatch):
+    """Squares 1 and 3 at the worst time: the mean is 2 +- 1, and its root errs by 1/(2 sqrt 2)."""
+    squares = iter([np.array([0.5, 1.0]), np.array([0.5, 3.0])] * 2)
+    monkeypatch.setattr("continuized.theory.scaling._squares", lambda *given: next(squares))
+    p = cz.problems.Quadratic([1.0], [0.0], mu=0.0)
+    found = scaling_distance(p, [1.0], 3.0, [10.0, 100.0], runs=2, points=2)
+    np.testing.assert_allclose(found.distance, math.sqrt(2.0), rtol=1e-12)
+    np.testing.assert_allclose(found.error, 0.5 / math.sqrt(2.0), rtol=1e-12)
+
+
 def test_bad_input_is_refused():
     p = cz.problems.Quadratic([0.2, 1.0])
     unknown = cz.Problem(lambda x: 0.0, lambda x: x)
