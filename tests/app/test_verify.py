@@ -24,7 +24,7 @@ from continuized.app.verify import (
     paper,
     registry,
 )
-from continuized.app.verify.claims import QUICK, Check, Claim, Effort, Subject, worst_of
+from continuized.app.verify.claims import QUICK, Check, Claim, Effort, Subject, at_most, worst_of
 from continuized.app.verify.registry import ALPHA, CHECKS, SHARE
 from continuized.process.methods import Continuized, GradientDescent, Nesterov
 from continuized.support.statistics import Measurement, mean_test
@@ -183,6 +183,11 @@ def test_a_method_that_gives_nan_is_caught(name):
     subject = Subject(nan_step(Continuized), nan_step(Nesterov), nan_step(GradientDescent))
     claim = registry.measure(BY_NAME[name], subject, Effort(seed=0, runs=20, states=20))
     assert claim.verdict == "FAILS", claim.measurement
+
+
+def test_a_nan_among_numbers_is_not_passed_over():
+    assert at_most(1.0, [0.5, 0.9]).passed
+    assert not at_most(1.0, [0.5, math.nan]).passed
 
 
 def test_the_worst_is_what_cannot_be_judged_then_nan_then_the_largest():

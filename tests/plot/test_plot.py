@@ -212,13 +212,18 @@ def test_the_mean_of_an_ensemble_and_its_bound() -> None:
         np.testing.assert_allclose(limit.get_ydata(), wanted, rtol=1e-12)
 
 
-def test_an_ensemble_shows_its_quantiles() -> None:
-    ax = cz.plot.ensemble(ENSEMBLE, P)
-    np.testing.assert_allclose(data_of(ax, "median")[1], ENSEMBLE.quantile(0.5) - P.f_star)
+@pytest.mark.parametrize(
+    ("problem", "least"),
+    [(P, P.f_star), (None, np.min(ENSEMBLE.fun))],
+    ids=["above the minimum", "above the lowest seen"],
+)
+def test_an_ensemble_shows_its_quantiles(problem: Any, least: float) -> None:
+    ax = cz.plot.ensemble(ENSEMBLE, problem)
+    np.testing.assert_allclose(data_of(ax, "median")[1], ENSEMBLE.quantile(0.5) - least)
     bands = {part.get_label(): part.get_paths()[0].vertices for part in ax.collections}
     for label, low, high in (("90 % of the runs", 0.05, 0.95), ("50 % of the runs", 0.25, 0.75)):
         at = bands[label][:, 0] == TIMES[10]
-        ends = ENSEMBLE.quantile([low, high])[:, 10] - P.f_star
+        ends = ENSEMBLE.quantile([low, high])[:, 10] - least
         np.testing.assert_allclose(np.sort(np.unique(bands[label][at, 1])), ends)
 
 

@@ -12,7 +12,7 @@ from scipy.optimize import brentq, lsq_linear, nnls
 
 import continuized as cz
 from continuized import Status
-from continuized.process.prox import L1, Box, NonNegative, Simplex
+from continuized.process.prox import L1, Box, NonNegative, Simplex, proximal_step, value_after_step
 
 pytestmark = pytest.mark.blas
 
@@ -278,3 +278,12 @@ def test_huge_integers_and_fractions_are_numbers():
     with pytest.raises(ValueError, match=r"^total must be a finite number > 0, got 1000"):
         Simplex(10**400)
     assert type(Simplex(Fraction(1, 2)).total) is float
+
+
+def test_the_value_after_a_step_is_the_model_of_that_step() -> None:
+    """It is an upper bound of f + psi where 1/step is L, and exact where all curvatures are L."""
+    p, x, step = cz.problems.Quadratic([4.0, 4.0], [1.0, -2.0]), np.array([3.0, 0.5]), 0.25
+    prox, g = cz.prox.L1(0.5), p.grad(x)
+    after = proximal_step(prox, x - step * g, step)
+    found = value_after_step(prox, p.fun(x), g, after - x, after, step)
+    assert found == pytest.approx(p.fun(after) + prox.value(after), rel=1e-12)

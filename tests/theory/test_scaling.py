@@ -31,6 +31,13 @@ def test_convex_limit_on_a_quadratic_is_a_bessel_function(hide):
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
+def test_near_the_start_the_limit_is_its_series():
+    """Where it is not integrated yet: x = x_0 - s^2/8 grad f(x_0)."""
+    p, x0, s = cz.problems.Quadratic([1.0, 7.0], [1e3, -1e3], mu=0.0), np.ones(2), 2e-5
+    moved = x0 - scaling_limit(hide_kind(p), x0, [s])[0]
+    np.testing.assert_allclose(moved, s * s / 8.0 * p.grad(x0), rtol=1e-6)
+
+
 @KINDS
 def test_strongly_convex_limit_on_a_quadratic_is_a_damped_oscillation(hide):
     # x'' + 2 sqrt(mu) x' + lam x = 0, x' (0) = 0
@@ -89,6 +96,16 @@ def test_sampled_distance_agrees_with_the_exact_one():
     assert -0.45 < sampled.rate < -0.15
     again = scaling_distance(p, x0, 3.0, L[:2], runs=5, rng=3)
     assert again.distance.tolist() == scaling_distance(p, x0, 3.0, L[:2], 5, 3).distance.tolist()
+
+
+def test_the_error_is_that_of_the_root_of_a_mean(monkeypatch):
+    """Squares 1 and 3 at the worst time: the mean is 2 +- 1, and its root errs by 1/(2 sqrt 2)."""
+    squares = iter([np.array([0.5, 1.0]), np.array([0.5, 3.0])] * 2)
+    monkeypatch.setattr("continuized.theory.scaling._squares", lambda *given: next(squares))
+    p = cz.problems.Quadratic([1.0], [0.0], mu=0.0)
+    found = scaling_distance(p, [1.0], 3.0, [10.0, 100.0], runs=2, points=2)
+    np.testing.assert_allclose(found.distance, math.sqrt(2.0), rtol=1e-12)
+    np.testing.assert_allclose(found.error, 0.5 / math.sqrt(2.0), rtol=1e-12)
 
 
 def test_bad_input_is_refused():

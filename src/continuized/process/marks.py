@@ -278,10 +278,6 @@ def _alias_table(p: Floats) -> tuple[Floats, Ints]:
     stack[: small.size] = small
     fill = _compile_fill() if p.size >= COMPILED_FROM else _fill
     fill(share, alias, stack, small.size, large)
-    # A mark of probability 0 is never drawn, whatever the rounding.
-    never = np.flatnonzero(p == 0.0)
-    share[never] = 0.0
-    alias[never[alias[never] == never]] = int(np.argmax(p))
     return share, alias
 
 
@@ -297,7 +293,8 @@ def _fill(share: Any, alias: Any, small: Any, smalls: int, large: Any) -> None:
             larges -= 1
             small[smalls] = high
             smalls += 1
-    # What is left over in either list differs from 1 by rounding only.
+    # What is left over in either list differs from 1 by rounding only: the shares add up to their
+    # number.  So a mark of probability 0 is none of them, and is never drawn.
     share[small[:smalls]] = 1.0
     share[large[:larges]] = 1.0
 
