@@ -123,6 +123,18 @@ def test_one_that_leaves_refuses_to_the_end() -> None:
         assert reply.kind == REFUSE
 
 
+def test_one_that_leaves_ends_in_the_middle() -> None:
+    """A transfer that came last has parted x~ from x again."""
+    with programs("path:2", VALUES[:2]) as running:
+        leaving = running[0].background
+        leaving.node.model.D[:] = 1.0
+        middle = running[0].middle
+        leaving._leaving = True
+        leaving._call(leaving._announce)
+        assert leaving._ended.wait(WITHIN)
+        np.testing.assert_allclose(leaving.node.model.state(), [middle, middle], rtol=1e-15)
+
+
 def test_parameters_that_are_not_finite_are_kept_from_the_others() -> None:
     with programs("cycle:4", VALUES) as running:
         wait_for(lambda: exchanges(running) > 30, running)

@@ -200,13 +200,14 @@ def test_an_answer_that_comes_too_late_is_cancelled() -> None:
     for node in (one, two):
         node.quiet = False
     request = next(m for _ in range(50) for m in ask_again(one) if m.receiver == 1)
-    (answer,) = two.receive(request, 1.0)
+    (answer,) = two.receive(request, 99.0)  # the request was long on its way
     one.tick(100.0)  # gives up
     assert two.busy
     (cancel,) = one.receive(answer, 101.0)
     assert cancel.kind == CANCEL
     assert two.receive(cancel, 101.0) == []
     assert not two.busy
+    assert two.counts.given_up == 0  # it would have waited until 104
     assert one.silent == {}
     assert (one.model.x[0], two.model.x[0]) == (0.0, 1.0)
 

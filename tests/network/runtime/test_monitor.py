@@ -89,7 +89,10 @@ def test_the_ledger_closes_in_the_middle_of_a_run_with_what_is_on_its_way() -> N
 def test_the_ledger_closes_after_a_death() -> None:
     transport = MemoryTransport()
     transport.run(20)
+    transport.report()
+    exchanges = transport.monitor.messages
     transport.lose(1)
+    assert transport.monitor.messages == exchanges > 0  # those of the dead count
     transport.run(500)
     transport.broadcast({"quiet": True})
     transport.run(500)

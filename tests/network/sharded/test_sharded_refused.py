@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import continuized as cz
 from continuized.network import Sharded
@@ -119,6 +120,16 @@ def test_folders_with_other_numbers_of_columns_are_refused(tmp_path: Path) -> No
         np.save(folder / "y.npy", np.arange(4.0))
     said = refusal(Sharded.read, [tmp_path / "2", tmp_path / "3"], loss="ridge", l2=0.1)
     assert "has 3 columns, but" in said
+
+
+def test_sparse_text_does_not_grow_beside_a_file_that_tells_its_columns(tmp_path: Path) -> None:
+    text, told = tmp_path / "rows.svm", tmp_path / "rows.npz"
+    text.write_text("1 1:2\n2 4:1\n")
+    rows = sparse.csr_array(np.eye(3))
+    parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr, "shape": rows.shape}
+    np.savez(told, y=np.arange(3.0), format=b"csr", **parts)
+    for paths in ([text, told], [told, text]):
+        assert "columns, but" in refusal(Sharded.read, paths, loss="ridge", l2=0.1)
 
 
 def test_a_file_that_changed_is_noticed_when_it_is_read_again(tmp_path: Path) -> None:

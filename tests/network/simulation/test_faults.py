@@ -237,6 +237,11 @@ def test_staleness_is_two_delays(law: str) -> None:
     # The mean of 4000 sums of two exponential delays: 5 standard errors are 5.5 %.
     assert r.staleness.mean == pytest.approx(0.8, rel=0.055 if law == "exponential" else 1e-9)
     assert r.staleness.exchanges == 4000
+    # One of them is above 6 delays with a probability of 0.017, none of 4000 with 1e-30.
+    if law == "exponential":
+        assert r.staleness.largest > 2.4
+    else:
+        assert r.staleness.largest == pytest.approx(0.8, rel=1e-9)
 
 
 def test_lost_messages_are_sent_again_and_copies_ignored() -> None:
