@@ -70,7 +70,7 @@ class Regression(Problem):
         return int(self.column_count + self.intercept)
 
     @cached_property
-    def dim(self) -> int:  # type: ignore[override]
+    def dim(self) -> int:
         """The number of variables, the intercepts included, of all classes."""
         return self.variables * self.classes
 

@@ -64,9 +64,7 @@ class Linear(Regression):
         made._set_options(**options)
         return made
 
-    def _take(
-        self, X: Any, y: Array, l2: float, weights: Array | None, intercept: bool
-    ) -> None:
+    def _take(self, X: Any, y: Array, l2: float, weights: Array | None, intercept: bool) -> None:
         """Keep what was checked, and what runs ask of it many times."""
         self.X, self.y, self.l2, self.weights, self.intercept = X, y, l2, weights, intercept
         self.row_count, self.column_count = X.shape
