@@ -61,6 +61,7 @@ OTHERS = {
     "coo": {
         "far": (put("row", 0, FAR), f"row[0] is {FAR}, it must be in [0, 6)"),
         "negative": (put("col", 3, -1), "col[3] is -1, it must be in [0, 4)"),
+        "next": (put("col", 3, 4), "col[3] is 4, it must be in [0, 4)"),
         "short": (replace("data", lambda v: v[1:]), "row has 24 entries, but data has 23"),
     },
     "dia": {

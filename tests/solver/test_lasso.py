@@ -5,9 +5,11 @@ import pytest
 from scipy import sparse
 
 import continuized as cz
-from continuized.solver import lasso
+from continuized.process.prox import mapping_norm
+from continuized.solver import lasso, sparse_newton
 from continuized.solver.kernels import coordinate_passes
 from continuized.solver.lasso import solve_lasso
+from continuized.solver.steppers.adaptive import AdaptiveStepper
 
 SHAPES = {"few columns": (80, 7), "working sets": (150, 260)}
 
@@ -400,3 +402,56 @@ def test_a_rounded_intercept_is_not_in_the_residual():
     columns = lasso._Columns(lasso._Reduced(p, np.zeros(20), p.value_and_gradient))
     w = np.linspace(1.0, 2.0, 20)
     assert abs(columns._find_residual(w) @ columns._roots) < 1e-13
+
+
+@pytest.mark.parametrize("version", ["compiled", "in NumPy"])
+def test_few_columns_are_multiplied_as_many_are(version):
+    """By rows, four at a time: of 41 the last one stands alone; 3 columns join 5."""
+    add = coordinate_passes.add_few_columns_to_hessian
+    if version == "in NumPy":
+        add = coordinate_passes._add_few_columns_in_numpy
+    rng = np.random.default_rng(0)
+    X, roots = rng.standard_normal((41, 30)), rng.random(41)
+    chosen, means = np.array([3, 0, 7, 29, 11, 2, 20, 9]), rng.standard_normal(8)
+    A = (X[:, chosen] - means) * roots[:, None]
+    H = np.zeros((8, 8))
+    add(X, chosen, means, roots, 5, H)
+    np.testing.assert_allclose(H[5:], A[:, 5:].T @ A, rtol=1e-12, atol=1e-14)
+    assert not H[:5].any()
+
+
+def test_few_products_are_made_without_gathering_columns(monkeypatch):
+    X, y = data((150, 90))
+    p, penalty = cz.problems.LeastSquares(X, y, intercept=True), constants(cz.prox.L1(0.5), 90)
+    gathered = []
+    gather = lasso.gather_columns
+    monkeypatch.setattr(lasso, "gather_columns", lambda *a: gathered.append(a) or gather(*a))
+    monkeypatch.setattr(lasso, "FEW_PRODUCTS", 90**2)
+    few = solve_lasso(p, penalty, np.zeros(91), 1e-12, most=1000)
+    assert not gathered
+    monkeypatch.setattr(lasso, "FEW_PRODUCTS", 0)
+    many = solve_lasso(p, penalty, np.zeros(91), 1e-12, most=1000)
+    assert gathered
+    assert few.success
+    np.testing.assert_allclose(few.x, many.x, atol=1e-10)
+
+
+def test_no_step_is_taken_where_the_coordinate_steps_have_come_to_tol(monkeypatch):
+    """The least subgradient bounds every gradient mapping: none need be measured."""
+    X, y = data((150, 90))
+    p, prox = cz.problems.LeastSquares(X, y), cz.prox.L1(0.1)
+    measured = []
+    measure = AdaptiveStepper._measure
+    monkeypatch.setattr(AdaptiveStepper, "_measure", lambda *a: measured.append(a) or measure(*a))
+    r = cz.minimize(p, np.zeros(90), method="auto", prox=prox, tol=1e-6, rng=0)
+    assert r.success
+    assert not measured
+    assert r.nit == 1
+    assert r.fun == p.fun(r.x) + prox.value(r.x) == r.trace.fun[-1]
+    assert mapping_norm(prox, r.x, p.grad(r.x), 1.0 / p.L) <= 1e-6
+    # Where they have not, and Newton's steps go on, the run judges.
+    monkeypatch.setattr(sparse_newton, "MOST_PASSES", 1)
+    r = cz.minimize(p, np.zeros(90), method="auto", prox=prox, tol=1e-6, rng=0)
+    assert r.success
+    assert measured
+    assert mapping_norm(prox, r.x, p.grad(r.x), 1.0 / p.L) <= 1e-6
