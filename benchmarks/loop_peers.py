@@ -78,7 +78,7 @@ def optax_nesterov(task: Task) -> Work:
 
         def whole(x: Any) -> Any:
             (x, _), values = jax.lax.scan(step, (x, method.init(x)), length=task.gradients)
-            return x, values
+            return x, task.gradients, values
 
         return jax.jit(whole)
 
@@ -103,7 +103,7 @@ def optimistix_nesterov(task: Task) -> Work:
             r = optimistix.minimise(
                 lambda x, args: fun(x), solver, x, max_steps=task.gradients, throw=False
             )
-            return r.value, None
+            return r.value, r.stats["num_steps"], None
 
         return jax.jit(whole)
 
@@ -119,8 +119,13 @@ def jaxopt_accelerated(task: Task) -> Work:
         solver = jaxopt.GradientDescent(
             fun, stepsize=1.0 / task.problem.L, acceleration=True, maxiter=task.gradients, tol=0.0
         )
+
+        def until_done(x: Any) -> Any:
+            r = solver.run(x)
+            return r.params, r.state.iter_num, None
+
         if task.recorder is None:
-            return jax.jit(lambda x: (solver.run(x).params, None))
+            return jax.jit(until_done)
 
         def step(carried: Any, _: Any) -> Any:
             x, state = solver.update(*carried)
@@ -128,7 +133,7 @@ def jaxopt_accelerated(task: Task) -> Work:
 
         def whole(x: Any) -> Any:
             (x, _), values = jax.lax.scan(step, (x, solver.init_state(x)), length=task.gradients)
-            return x, values
+            return x, task.gradients, values
 
         return jax.jit(whole)
 
@@ -136,13 +141,14 @@ def jaxopt_accelerated(task: Task) -> Work:
 
 
 def _through_jax(task: Task, compiled: Any) -> Work:
+    """Call what gives (x, how many gradients it took, f after each of them or None)."""
     jax = load("jax")
 
     def work() -> Run:
-        x, values = jax.block_until_ready(compiled(jax.numpy.asarray(task.x0)))
+        x, taken, values = jax.block_until_ready(compiled(jax.numpy.asarray(task.x0)))
         if task.recorder is not None:
             task.recorder.values.extend(np.asarray(values).tolist())
-        return Run(np.asarray(x), task.gradients)
+        return Run(np.asarray(x), int(taken))  # one that finds the gradient to be zero ends there
 
     return in_doubles(work)
 

@@ -64,9 +64,9 @@ class Task:
         return shown
 
 
-def quadratic(dim: int, gradients: int) -> Task:
-    """1/2 sum_i c_i (x_i - x*_i)^2, c from 0.01 to 1."""
-    curvatures, x_star = np.linspace(0.01, 1.0, dim), np.linspace(-1.0, 1.0, dim)
+def quadratic(dim: int, gradients: int, least: float = 0.01) -> Task:
+    """1/2 sum_i c_i (x_i - x*_i)^2, c from the least to 1."""
+    curvatures, x_star = np.linspace(least, 1.0, dim), np.linspace(-1.0, 1.0, dim)
 
     def in_jax(jnp: Any) -> Callable[[Any], Any]:
         c, star = jnp.asarray(curvatures), jnp.asarray(x_star)

@@ -105,6 +105,14 @@ def test_a_peer_in_jax_takes_as_many_gradients_as_it_is_counted_for(name):
     np.testing.assert_allclose(racer.values(), values, rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", [n for n in ("jaxopt, accelerated",) if is_installed(n)])
+def test_a_peer_that_ends_at_a_zero_gradient_is_counted_up_to_there(name):
+    given = task.quadratic(3, 20_000, least=0.5)
+    answer = loop_peers.MAKERS[name](given)()
+    assert answer.gradients < given.gradients // 2
+    assert given.above(answer.x) < 1e-25
+
+
 @pytest.mark.filterwarnings("ignore:minimize_proximal_gradient did not reach")
 @pytest.mark.parametrize("name", [n for n in IN_NUMPY if is_installed(n)])
 def test_a_peer_in_numpy_is_counted(name):
@@ -126,7 +134,8 @@ def few_makers(monkeypatch):
 
 
 def test_the_loop_has_every_contestant_and_its_curve(few_makers):
-    suite = loop.run(loop.Size(dim=5, rows=40, gradients=40, repeats=1, dims=(7,)), silent)
+    size = loop.Size(dim=5, rows=40, gradients=40, repeats=1, dims=(7,), numbers=7_000)
+    suite = loop.run(size, silent)
     assert len(suite.contests) == 3
     for contest in suite.contests:
         check_entries(contest)

@@ -191,7 +191,7 @@ def test_a_metric_that_such_a_run_does_not_make_is_refused(
     cz.minimize(p, np.zeros(p.dim), maxiter=5, **given)
     header, arrays = checkpointer.load(path)
     for kind in ("diag", "gram", "blocks", "nystrom", ""):
-        header["state"]["stepper"]["metric_kind"] = kind
+        header["state"]["stepper"]["metric"]["kind"] = kind
         checkpointer.save(path, header, arrays, keep=False)
         if kind in taken:
             cz.minimize(p, np.zeros(p.dim), maxiter=6, resume=True, **given)

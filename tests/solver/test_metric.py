@@ -210,11 +210,11 @@ def test_a_run_that_learns_its_metric(kind: str, events: int) -> None:
         return stepper, Loop(stepper, clock.Poisson(0).stream(), Limits(1e-9, maxiter))
 
     stepper, loop = prepare(200)
-    assert (stepper.metric_kind, stepper.evaluator.correct) == ("diag", None)
+    assert (stepper.metric.kind, stepper.evaluator.correct) == ("diag", None)
     assert loop.run().success
     # Two columns are nearly the same: what is learnt beside the diagonal is not enough.
-    assert stepper.metric_kind == ("blocks" if kind == "softmax" else "gram")
-    assert stepper.metrics_made in (2, 3)
+    assert stepper.metric.kind == ("blocks" if kind == "softmax" else "gram")
+    assert stepper.metric.count in (2, 3)
     assert isinstance(stepper.evaluator.metric, Secant)
     assert stepper.k < 30
     best = cz.minimize(p, np.zeros(p.dim), metric="gram", tol=1e-10, rng=0)

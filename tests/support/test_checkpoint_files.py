@@ -193,16 +193,17 @@ def test_without_resume_the_run_starts_anew(pair: Path) -> None:
     assert events(pair) == 5
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize("number", [1, checkpoints.FORMAT - 1, checkpoints.FORMAT + 1])
 def test_another_format_is_refused(
     number: int, pair: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Format 1 is that of the first checkpoints, which named other parts."""
+    own = checkpoints.FORMAT
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints, "FORMAT", number)
         checkpoints.save(pair, {"state": {"k": 10}}, {"work": np.zeros((6, 3))}, keep=False)
     checkpoints.previous(pair).unlink()
-    said = f"is a checkpoint of format {number}, but this version reads format 6: "
+    said = f"is a checkpoint of format {number}, but this version reads format {own}: "
     for resume in (True, False):
         with pytest.raises(cz.CheckpointError, match=said):
             minimize(pair, 20, resume=resume)

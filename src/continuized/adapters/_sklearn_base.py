@@ -198,7 +198,11 @@ class LinearEstimator(BaseEstimator):
             status = Loop(stepper, stream, Limits(options.tol, most), bar=show).run()
         end, gap, x = stepper.end, stepper.end_gap, stepper.end.y
         # Not where the diagonal is all that is known: L may be large in it.
-        if options.prox is None and status.success and (stepper.changes or not stepper.corrects):
+        if (
+            options.prox is None
+            and status.success
+            and (stepper.metric.changes or not stepper.metric.corrects)
+        ):
             x = x - end.q
         return Fit(x, stepper.k, status.success, math.nan if gap is None else gap), end
 

@@ -56,6 +56,8 @@ class Quadratic(Problem):
         if mu is not None:
             advice = f"the smallest eigenvalue is {smallest}"
             mu = check.real(mu, "mu", minimum=0.0, maximum=smallest, advice=advice)
+        # Not to be written to: compiled loops have a copy of them, made once.
+        lam.flags.writeable = star.flags.writeable = False
         self.eigenvalues = lam
         self.x_star = star
         self.f_star = 0.0
@@ -106,8 +108,7 @@ class Quadratic(Problem):
         """Tell whether all eigenvalues lie between mu and L."""
         return bool(self.L <= L and np.all(self.eigenvalues >= mu))
 
-    def compile(self, dtype: Any = np.float64) -> Compiled | None:
-        """Compile the problem for compiled loops."""
+    def _compile(self, dtype: Any) -> Compiled | None:
         from continuized.problems.kernels import IN_REGISTERS, compile_problem
 
         matrix = aligned_zeros((2, max(self.dim, IN_REGISTERS)), dtype)

@@ -61,7 +61,6 @@ class _Quasar(Problem):
     def _begin(self, x_star: Array, L: float, mu: float, tau: float) -> None:
         self.x_star, self.f_star = x_star, 0.0
         self.L, self.mu, self.tau = L, min(mu, L), tau
-        self._compiled: dict[str, Compiled] = {}
 
     def fun(self, x: Array) -> float:
         """f(x); ValueError where x is not of this dimension."""
@@ -77,19 +76,15 @@ class _Quasar(Problem):
         """Return f(x) and its gradient."""
         return self.fun(x), self.grad(x)
 
-    def compile(self, dtype: Any = np.float64) -> Compiled | None:
-        """Compile the problem for compiled loops."""
+    def _compile(self, dtype: Any) -> Compiled | None:
         from continuized.problems.kernels import compile_user
         from continuized.support.jit import HAS_NUMBA, compile_formulas, njit
 
         if not HAS_NUMBA:
             return None
-        char = np.dtype(dtype).char
-        if char not in self._compiled:
-            compile_formulas(*FORMULAS)
-            fun, grad = (njit(function) for function in self._functions())
-            self._compiled[char] = compile_user(grad, fun, dtype)
-        return self._compiled[char]
+        compile_formulas(*FORMULAS)
+        fun, grad = (njit(function) for function in self._functions())
+        return compile_user(grad, fun, dtype)
 
     def _functions(self) -> tuple[Any, Any]:
         """f(x) and its gradient into out, of plain loops."""

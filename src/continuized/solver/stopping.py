@@ -1,5 +1,5 @@
-"""When hopeless runs are looked for and what the user is told of them; and what tol is compared
-with where constants are unknown.
+"""When hopeless runs are looked for and what the user is told of them; and where constants are
+unknown, what tol is compared with, and when it cannot be reached.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ from continuized.problems.base import Array, Problem
 from continuized.process.prox import Prox, mapping_norm
 from continuized.solver.array_api import eps_of, inner, norm
 from continuized.solver.steppers.evaluations import Evaluation
+from continuized.support.checkpoints.state import Checkpointed
 
 # Events, after which a hopeless run is looked for; before, tol may be reached, which is an answer
 # too.  Later after a block that is eight times as long, and so on.
 FIRST_LOOK, LOOK_FACTOR = 1024, 9
+# All is rounding where the criterion was not halved in seven eighths of the events, and in the half
+# that came last was never less than before, nor x moved.  Before that, single ulps may be gained.
+HALVED_WITHIN, FELL_WITHIN, LEAST_EVENTS = 8, 2, 1024
 FAR_TO_TELL = 1e4  # of 1 + |x_0|: a run that ends there says that x went away
 FAR_TO_STOP, FAR_TO_STOP_FLOAT32 = 1e100, 1e25  # of 1 + |x_0|: a run ends there
 GOES_AWAY = (
@@ -73,6 +77,32 @@ class Criterion:
         if self._slopes is None:
             return size
         return min(size, float(np.abs(at.g / self._slopes).max()))
+
+
+class Stagnation(Checkpointed):
+    """How the criterion fell, by which a run is known that rounding alone moves.
+
+    least: its least value, at the event fell_at.  half: half of what it was at the event halved_at.
+    moved_at: the last event known at which x moved by more than rounding.
+    """
+
+    changing = ("least", "half", "halved_at", "fell_at", "moved_at")
+
+    def __init__(self) -> None:
+        self.least = self.half = math.inf
+        self.halved_at = self.fell_at = self.moved_at = 0
+
+    def note(self, k: int, found: float) -> None:
+        """Remember the criterion of event k."""
+        if found < self.least:
+            self.least, self.fell_at = found, k
+        if found < self.half:
+            self.half, self.halved_at = 0.5 * found, k
+
+    def is_all_rounding(self, k: int) -> bool:
+        """Tell whether, after k events, the criterion has stopped falling, and x moving."""
+        fell = FELL_WITHIN * max(self.fell_at, self.moved_at)
+        return k >= max(HALVED_WITHIN * self.halved_at, fell, LEAST_EVENTS)
 
 
 def is_far(x: Array, start: Array) -> bool:

@@ -194,14 +194,6 @@ class SingleOutput(Linear):
             total += scaled.T @ scaled
         return total
 
-    def compile(self, dtype: Any = np.float64) -> Compiled | None:
-        """The problem on one thread, for compiled loops: several may run at once."""
-        char = np.dtype(dtype).char
-        cached: dict[str, Compiled | None] = self.__dict__.setdefault("_compiled", {})
-        if char not in cached:
-            cached[char] = self._compile(np.dtype(char))
-        return cached[char]
-
     def _compile(self, dtype: Any) -> Compiled | None:
         from continuized.problems.kernels import compile_problem
 

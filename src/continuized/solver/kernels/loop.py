@@ -205,17 +205,24 @@ def step(g, work, coefficients, watch, i):
     """
     if g.size != work.shape[1]:
         return WRONG_SIZE
-    zero = work.dtype.type(0.0)
+    real = work.dtype.type
+    y_now, z_now = work[NOW + Y], work[NOW + W]
+    y_last, g_last = work[LAST + Y], work[LAST + G]
+    zero = real(0.0)
     sums = zero, zero, zero, zero, zero
     for c in range(work.shape[1]):
-        y = work[NOW + Y, c]
-        sums = add_squares(sums, g[c], y)
-        sums = add_products(sums, g[c] - work[LAST + G, c], y - work[LAST + Y, c])
-        work[NOW + G, c] = g[c]
+        sums = add_squares(sums, g[c], y_now[c])
+        sums = add_products(sums, g[c] - g_last[c], y_now[c] - y_last[c])
     signal = decide(watch, sums, coefficients[i])
     if signal not in FORBIDDEN:
-        settle(work, NOW, coefficients, i)
-        mix_to(work, coefficients, min(i + 1, coefficients.shape[0] - 1))
+        gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
+        following = min(i + 1, coefficients.shape[0] - 1)
+        a, b = real(coefficients[following, A]), real(coefficients[following, B])
+        for c in range(work.shape[1]):
+            y_last[c], g_last[c] = y_now[c], g[c]
+            x, z = jump(y_now[c], z_now[c], g[c], gamma, gamma_prime)
+            work[X, c], work[Z, c] = x, z
+            y_now[c], z_now[c] = mix(x, z, a, b)
     return signal
 
 

@@ -25,22 +25,19 @@ from continuized.process.prox import Prox, proximal_step, value_after_step
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver.array_api import copy, inner, is_finite, norm
 from continuized.solver.constant_checks import describe_skipped
-from continuized.solver.metric import Identity, Metric, Secant
+from continuized.solver.metric import Identity, Metric
 from continuized.solver.metric_factory import MetricFactory
 from continuized.solver.sparse_newton import SupportSolver
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
-from continuized.solver.stopping import Criterion, is_far, is_time_to_look
-from continuized.support.checkpoints.state import ARRAY, Checkpointed, probe
+from continuized.solver.steppers.run_metric import RunMetric
+from continuized.solver.stopping import Criterion, Stagnation, is_far, is_time_to_look
+from continuized.support.checkpoints.state import Checkpointed, probe
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
 GROW = 2.0  # of L, where f has risen
-MOST_CHANGES = 10  # of the gradient, by which a metric is corrected
 MOST_REJECTED = 200  # in a row: by then L has grown to 1e60 times what it was
 FIRST_DOUBT = 16  # rejected events, after which jac is compared with f; again at 4 times as many
 LOOK_EVERY = 16  # events: whether x goes away, and whether it moves at all
-# All is rounding where the criterion was not halved in seven eighths of the events, and in the half
-# that came last was never less than before, nor x moved.  Before that, single ulps may be gained.
-HALVED_WITHIN, FELL_WITHIN, LEAST_EVENTS = 8, 2, 1024
 LEAST_L, MOST_L = 1e-300, 1e300  # beyond, a step or its square would overflow
 
 
@@ -145,47 +142,35 @@ class AdaptiveStepper(Stepper):
 
     name = "continuized"
     changing = (
-        "k", "t", "x", "z", "shown", "best", "last", "since", "metric_from", "metric_kind",
-        "metric_value", "last_fall", "metrics_made", "restarts", "rejected", "in_a_row",
-        "doubt_at", "shrink", "anchor", "is_lost", "schedule", "evaluator", "least", "half",
-        "halved_at", "fell_at", "moved_at", "changes", "metric_began",
+        "k", "t", "x", "z", "shown", "best", "last", "since", "restarts", "rejected", "in_a_row",
+        "doubt_at", "shrink", "anchor", "is_lost", "schedule", "stagnation", "metric",
+        "evaluator",  # after the metric, which makes it forget what it has seen
     )  # fmt: skip
 
     def __init__(self, problem: Problem, x0: Array, options: AdaptiveOptions) -> None:
         self.options, self.tol, self.start, self.problem = options, options.tol, x0, problem
-        self.prox, self.factory, self.support = options.prox, options.factory, options.support
-        self.restarts = self.rejected = self.since = self.metrics_made = self.skipped = 0
+        self.prox, self.support = options.prox, options.support
+        self.restarts = self.rejected = self.since = self.skipped = 0
         self.in_a_row, self.doubt_at = 0, FIRST_DOUBT
         self.criterion = Criterion(problem, options.prox, options.certified, options.slopes)
-        self.criterion.dual_norm = self.factory is None or self.factory.kind != "nystrom"
+        self.criterion.dual_norm = options.factory is None or options.factory.kind != "nystrom"
         self.criterion_name = self.criterion.name
         self.evaluator = Evaluator(problem, x0, options.metric)
+        self.metric = RunMetric(options.factory, self.evaluator, x0)
         self.x, self.z = copy(x0), copy(x0)
         self.shrink, self.anchor, self.is_small = SHRINK, math.inf, False
         self.ready: Evaluation | None = None  # of the next event, where it was evaluated before
         self.improved: Evaluation | None = None  # where the last steps on the support ended
         self.is_lost = False  # whether the last event was rejected for what was not finite there
-        # Of the criterion the least value, and half of what it was at the event `halved_at`.
-        self.least = self.half = math.inf
-        self.halved_at = self.fell_at = self.moved_at = 0
-        self.metric_from = copy(x0)
-        self.metric_value, self.last_fall = math.inf, math.inf
-        # The criterion, now and where the metric was made.
-        self.found = self.metric_began = math.inf
-        self.metric_kind = "" if self.factory is None else self.factory.first_kind
-        self.corrects = self.factory is not None and self.factory.corrects
-        self.changes: list[
-            tuple[Array, Array]
-        ] = []  # of x and its gradient, by which the metric is corrected
+        self.found, self.stagnation = math.inf, Stagnation()  # the criterion of now; its history
         # L is not guessed yet: where f is not finite at the start, it never is.
         self.schedule: FixedSchedule | AdaptiveSchedule = AdaptiveSchedule(1.0)
 
     def begin(self) -> Progress:
         start = copy(self.x)
-        if self.factory is not None:
-            self._make_metric(start)
+        self.metric.make(start)
         self.best = self.last = self.evaluator.evaluate(start)
-        self.first_slope, self.metric_value = norm(self.last.g), self.last.f
+        self.first_slope, self.metric.value = norm(self.last.g), self.last.f
         value = self.evaluator.last_value
         value += 0.0 if self.prox is None else self.prox.value(start)
         # What the user is shown; with prox, the point after the last step.
@@ -195,9 +180,8 @@ class AdaptiveStepper(Stepper):
             self.best = self.last = self.last._replace(f=self.evaluator.last_value)
             return Progress(Status.NOT_FINITE, row)
         known = self.options.method
-        # In a metric that is made to be the curvature, L is near 1.
-        near_1 = self.corrects or self.metric_kind not in ("", "diag")
-        self.evaluator.correct = self._correct_metric if self.corrects else None
+        near_1 = self.metric.is_the_curvature
+        self.evaluator.correct = self._correct_metric if self.metric.corrects else None
         seen = 0.0 if self.support is None else self._begin_on_support(value)
         L = 1.0 if known or near_1 else seen or self.evaluator.first_L(self.last)
         self.schedule = FixedSchedule(known) if known else AdaptiveSchedule(L)
@@ -254,8 +238,8 @@ class AdaptiveStepper(Stepper):
         if at is self.improved and self.support is not None and self.support.is_done:
             return self._end_on_support(at)
         gamma, gamma_prime = self.schedule.steps()
-        # In a metric of its own, an event begins anew from y.
-        x, g, q = at[:1] + at[2:] if self.corrects else after_step(at, gamma, self.prox)
+        begins_anew = self.metric.corrects  # from y, in a metric of this event's own
+        x, g, q = at[:1] + at[2:] if begins_anew else after_step(at, gamma, self.prox)
         found = at.y, at.f
         if self.prox is not None and not is_finite(x):
             return math.nan
@@ -268,7 +252,7 @@ class AdaptiveStepper(Stepper):
         # With prox the last one: where L is too small, the values do not say which is the best.
         if small or self.prox is not None or at.f < self.best.f:
             self.best, self.shown = at, found
-        if not small and self.corrects:
+        if not small and begins_anew:
             self._begin_anew(at)
         elif not small:
             self._jump(at, x, z - gamma_prime * q, g)
@@ -283,31 +267,30 @@ class AdaptiveStepper(Stepper):
         return self.support.value
 
     def _measure(self, at: Evaluation, x: Array, gamma: float) -> float:
-        """Evaluate the criterion; remember when it fell, when it was halved, and when x moved."""
+        """Evaluate the criterion; remember how it fell, and when x moved."""
         found = self.found = self.criterion.evaluate(at, x, gamma)
-        self.metric_began = min(self.metric_began, found) if self.since <= 1 else self.metric_began
-        if found < self.least:
-            self.least, self.fell_at = found, self.k
-        if found < self.half:
-            self.half, self.halved_at = 0.5 * found, self.k
+        if self.since <= 1:
+            self.metric.least = min(self.metric.least, found)
+        self.stagnation.note(self.k, found)
         if self.k % LOOK_EVERY == 0:
             rounding = ROUNDING * self.evaluator.eps * norm(at.y)
             if norm(at.y - self.last.y) > rounding:
-                self.moved_at = self.k
+                self.stagnation.moved_at = self.k
         return found
 
     def _begin_anew(self, at: Evaluation) -> None:
         """Take a step in the metric of this event, or in one that is due, without momentum."""
-        assert self.factory is not None
+        factory = self.metric.factory
+        assert factory is not None
         if self._is_metric_due():
             self._renew_metric(at)
         elif self.k > 1:
             self._begin_in_metric(at)
         else:  # along which no change of the gradient is known
-            self._begin_in_metric(at, self.factory.find_first_L(at.y, at.g, at.q))
+            self._begin_in_metric(at, factory.find_first_L(at.y, at.g, at.q))
 
     def _jump(self, at: Evaluation, x: Array, z: Array, g: Array) -> None:
-        if self.k == 1 and self.metric_kind not in ("", "diag"):
+        if self.k == 1 and self.metric.is_the_curvature:
             self._restart_from(x)  # the metric is that of this point: as after every new one
             self.anchor = at.f
             return
@@ -355,19 +338,13 @@ class AdaptiveStepper(Stepper):
             return False
         if math.isinf(self.anchor):
             self.anchor = at.f
-        if at is self.last or self._has_a_metric_for_each_event():
+        if at is self.last or self.metric.is_of_one_event:
             return True
         seen = self.evaluator.least_L(self.last, at)
         falls = at.f < self.last.f - slack or self._is_too_short(at, slack)
         L, self.shrink = adapt_L(self.schedule.L, self.shrink, seen, falls)
         self.schedule.change_L(L)
         return True
-
-    def _has_a_metric_for_each_event(self) -> bool:
-        """Tell whether each event has a metric of its own: L is 1 then, unless f rises."""
-        if self.factory is None:
-            return False
-        return self.corrects or self.factory.steps[self.metric_kind] <= 1.0
 
     def _is_too_short(self, at: Evaluation, slack: float) -> bool:
         """Tell whether the last step was so short that nothing can be seen of it, though the
@@ -415,53 +392,24 @@ class AdaptiveStepper(Stepper):
         """Tell whether the criterion has stopped falling above tol, and x moving."""
         if self.tol is None or isinstance(self.schedule, FixedSchedule):
             return False
-        fell = FELL_WITHIN * max(self.fell_at, self.moved_at)
-        return self.k >= max(HALVED_WITHIN * self.halved_at, fell, LEAST_EVENTS)
+        return self.stagnation.is_all_rounding(self.k)
 
     def _separates(self, x: Array) -> bool:
         """Tell whether x separates data, for f has no minimum then; with prox, f + psi may."""
         return self.prox is None and separates(self.problem, x)
 
-    def _make_metric(self, w: Array) -> None:
-        assert self.factory is not None
-        self.made = self.factory.build(w, self.metrics_made, self.metric_kind)
-        self.evaluator.change_metric(self._corrected())
-        self.metric_from, self.metric_began = w, math.inf
-        self.metrics_made += 1
-        self.since = 0
-
     def _is_metric_due(self) -> bool:
-        """Tell whether the steps since the metric was made have cost as much as another one; if it
-        is corrected, also whether the steps to tol, at the pace of now, would cost more."""
-        if self.factory is None or self.since < self.factory.steps[self.metric_kind]:
-            return False
-        if not (self.corrects and self.tol and 0.0 < self.found < self.metric_began < math.inf):
-            return True
-        pace = math.log(self.metric_began / self.found) / self.since
-        return math.log(self.found / self.tol) > pace * self.factory.renewal_cost(self.metric_kind)
-
-    def _corrected(self) -> Metric:
-        """Return the metric that was made, corrected by what was learnt since."""
-        return Secant(self.made, self.changes, MOST_CHANGES) if self.changes else self.made
+        return self.metric.is_due(self.since, self.found, self.tol)
 
     def _correct_metric(self, y: Array, f: float, g: Array) -> Metric:
-        """Learn of what an event shows, unless it is to be rejected; return the metric."""
+        """Let the metric learn of what an event shows, unless it is to be rejected; return it."""
         if self.k and f <= self.anchor + ROUNDING * self.evaluator.eps * abs(f):
-            change = (y - self.last.y).ravel(), (g - self.last.g).ravel()
-            self.changes = [*self.changes[1 - MOST_CHANGES :], change]
-            metric = self.evaluator.metric
-            if not isinstance(metric, Secant):
-                return self._corrected()
-            metric.learn(*change)
+            return self.metric.learn(y - self.last.y, g - self.last.g)
         return self.evaluator.metric
 
     def _renew_metric(self, at: Evaluation) -> None:
-        assert self.factory is not None
-        fall = self.metric_value - self.best.f
-        fell = fall / self.last_fall if self.last_fall > 0.0 else 0.0
-        self.metric_kind = self.factory.next_kind(self.metric_kind, self.k, fell)
-        self.metric_value, self.last_fall = self.best.f, fall
-        self._make_metric(at.y)
+        self.metric.renew(at.y, self.k, self.best.f)
+        self.since = 0
         self.last = self.evaluator.in_new_metric(at)
         self.best = self.last if self.best is at else self.evaluator.in_new_metric(self.best)
         self._begin_in_metric(self.last)
@@ -541,7 +489,8 @@ class AdaptiveStepper(Stepper):
     def fingerprint(self) -> dict[str, Any]:
         """Tell what the metric and the prox do at a point, whatever they are, and the constants."""
         at, known = probe(self.start), self.options.method
-        metric: Any = [self.factory.kind, self.corrects] if self.factory else None
+        factory = self.metric.factory
+        metric: Any = None if factory is None else [factory.kind, factory.corrects]
         if metric is None:
             metric = self.options.metric.solve(at.copy())
         prox = None if self.prox is None else proximal_step(self.prox, at, 1.0)
@@ -551,23 +500,10 @@ class AdaptiveStepper(Stepper):
     def _constants(self) -> dict[str, Any]:
         metric = getattr(self.evaluator.metric, "name", "own")
         found: dict[str, Any] = {"L": self.schedule.L, "metric": metric}
-        if self.factory is not None:
-            found.update(metric=self.factory.kind, metrics_made=self.metrics_made)
+        if self.metric.factory is not None:
+            found.update(metric=self.metric.factory.kind, metrics_made=self.metric.count)
         if self.options.method is None:
             found.update(restarts=self.restarts, rejected=self.rejected)
             if self.restarts and self.evaluator.mu_seen <= self.schedule.L:
                 found["mu_estimate"] = self.evaluator.mu_seen
         return found
-
-    def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """Go on from there.  A metric is made again from where it was made, and first: that
-        forgets what the evaluator has seen, which is put back next."""
-        if plain["metric_kind"] not in ({""} if self.factory is None else self.factory.kinds):
-            raise ValueError("the metric is none that such a run makes")
-        if self.factory is not None:
-            w = arrays[plain["metric_from"][ARRAY]]
-            self.changes = [(arrays[s[ARRAY]], arrays[y[ARRAY]]) for s, y in plain["changes"]]
-            number, kind = plain["metrics_made"] - 1, plain["metric_kind"]
-            self.made = self.factory.build(w, number, kind)
-            self.evaluator.change_metric(self._corrected())
-        super().restore(plain, arrays)

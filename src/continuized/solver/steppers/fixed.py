@@ -17,7 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from continuized.problems.base import SEPARATED, Array, Problem, can_be_separated, separates
+from continuized.problems.base import (
+    SEPARATED,
+    Array,
+    Compiled,
+    Problem,
+    can_be_separated,
+    separates,
+)
 from continuized.process import parameters
 from continuized.process.clock import Event, Events
 from continuized.process.coefficients import CARRY
@@ -296,46 +303,57 @@ class FixedStepper(_KnownConstants):
         self.at_once = LARGE_BLOCK if 0 < numbers < QUICK_NUMBERS else 1
 
     def _take_events(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
-        """Let events i, i + 1, ... of a block happen until a signal; return how many, and it.
+        """Let events i, i + 1, ... of a block happen until a signal; return how many, and it."""
+        if self.composite is not None and self.psi is None:
+            done, signal = self._take_composite_events(self.composite, marks, coefs, i)
+        elif self.compiled is None:
+            done, signal = self._take_events_in_python(marks, coefs, i)
+        else:
+            done, signal = self._take_compiled_events(self.compiled, marks, coefs, i)
+        self.oracle.calls += done - i + (signal in checks.SIGNALS)
+        return done, signal
+
+    def _take_compiled_events(
+        self, compiled: Compiled, marks: Array | None, coefs: Array, i: int
+    ) -> tuple[int, int]:
+        """Do so where the gradient is compiled.
 
         Ctrl-C is not heard while compiled events run: they are as many at once as take
         `BLOCK_SECONDS`, by the time that those before them took.
         """
-        if self.composite is not None and self.psi is None:
-            return self._take_composite_events(self.composite, marks, coefs, i)
-        if self.compiled is None:
-            return self._take_events_in_python(marks, coefs, i)
         coefs, states = coefs[: i + self.at_once], (self.work, self.xs, self.zs)
         started = time.perf_counter()
         take = kernel.take_events
         if self.psi is not None:
             take = partial(composite_kernel.take_events, psi=self.psi)
-        done, signal = take(self.compiled, marks, *states, coefs, self.watch, i)
+        done, signal = take(compiled, marks, *states, coefs, self.watch, i)
         in_time = (done - i) * BLOCK_SECONDS / max(time.perf_counter() - started, 1e-9)
         self.at_once = max(1, min(LARGE_BLOCK, int(in_time)))
-        self.oracle.calls += done - i + (signal in checks.SIGNALS)
         return done, signal
+
+    @property
+    def _ask(self) -> Callable[[Array], Any]:
+        """The function that gives gradients, the user's own noise among them."""
+        return self._draw_gradient if isinstance(self.noise, Oracle) else self.oracle.function
 
     def _take_events_in_python(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
         oracle, work, watch = self.oracle, self.work, self.watch
-        ask, psi = oracle.function, self.psi
-        if isinstance(self.noise, Oracle):
-            ask = self._draw_gradient
+        ask, psi = self._ask, self.psi
         step = kernel.compile_step(self.dtype) if psi is None else composite_kernel.step_of(psi)
         kernel.mix_next(work, coefs, i)
         y = work[kernel.NOW + kernel.Y].reshape(self.start.shape)
         # Most answers are arrays that compiled code takes as they are: every look takes 50 ns.
         as_it_is, recording, ndarray = y.ndim == 1 and marks is None, self.recording, np.ndarray
+        copy, wrong_size = y.copy, kernel.WRONG_SIZE
         for j in range(i, len(coefs)):
-            oracle.calls += 1
             # A copy: the user may keep what the function was given, or write into it.
-            g, signal = ask(y.copy()), kernel.WRONG_SIZE
+            g, signal = ask(copy()), wrong_size
             if as_it_is and type(g) is ndarray:
                 try:  # noqa: SIM105 - what suppresses it takes longer than the step
                     signal = step(g, work, coefs, watch, j)
                 except TypeError:  # another dtype, shape or layout
                     pass
-            if signal == kernel.WRONG_SIZE:
+            if signal == wrong_size:
                 as_it_is = False
                 g = oracle.check(g, None if marks is None else marks[j]).ravel()
                 watch[checks.EPS] = max(watch[checks.EPS], oracle.eps)
@@ -362,11 +380,7 @@ class FixedStepper(_KnownConstants):
             a, b, gamma, gamma_prime, _ = coefs[j].tolist()
             y, z = mix(x, z, a, b)
             # A copy: the user may keep what the function was given, or write into it.
-            if isinstance(self.noise, Oracle):
-                self.oracle.calls += 1
-                g = self.oracle.check(self._draw_gradient(y.copy()))
-            else:
-                g = self.oracle(y.copy(), None if marks is None else marks[j])
+            g = self.oracle.check(self._ask(y.copy()), None if marks is None else marks[j])
             watch[checks.EPS] = max(watch[checks.EPS], self.oracle.eps)
             with np.errstate(over="ignore", invalid="ignore"):
                 g2 = checks.judge(watch, *composite.squares(g, y, g - g_last, y - y_last))
