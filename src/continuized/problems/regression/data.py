@@ -234,8 +234,7 @@ def _check_integers(part: Any, name: str) -> None:
 
 
 def _check_inside(indices: Array, name: str, size: int) -> None:
-    # Without signs, those below 0 are above all others: one pass sees both.
-    if indices.size and indices.view(f"u{indices.itemsize}").max() >= size:
+    if indices.size and (indices.min() < 0 or indices.max() >= size):
         k = int(np.argmax((indices < 0) | (indices >= size)))
         raise _fault(f"{name}[{k}] is {indices[k]}, it must be in [0, {size})")
 
