@@ -31,7 +31,7 @@ HOW = (
     show_default=True,
     help="What to time.",
 )
-@click.option("--quick", is_flag=True, help="Small sizes, few rounds: under 3 minutes for all.")
+@click.option("--quick", is_flag=True, help="Small sizes, few rounds: about 6 minutes for all.")
 @click.option(
     "--data",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
