@@ -261,3 +261,15 @@ def test_what_is_compiled_of_a_copy_has_the_data_of_the_copy() -> None:
         p.compile()
         compiled: Any = copy.deepcopy(p).compile()
         assert compiled.table.tolist() == kernels.make_table(compiled.data).tolist()
+
+
+def test_a_problem_whose_data_change_between_runs_is_minimised_as_it_is() -> None:
+    p = cz.problems.Quadratic([1.0, 4.0], [1.0, 2.0])
+    cz.minimize(p, [0.0, 0.0], tol=1e-9, rng=0)
+    p.x_star[:] = -5.0, 7.0
+    np.testing.assert_allclose(cz.minimize(p, [0.0, 0.0], tol=1e-9, rng=0).x, [-5.0, 7.0])
+    X, y = np.random.default_rng(0).standard_normal((2, 30, 5))
+    fit = cz.problems.LeastSquares(X, y[:, 0], l2=0.1)
+    fit.weights = np.full(30, 2.0)
+    with pytest.raises(ValueError, match="weights"):
+        cz.minimize(fit, np.zeros(5), method=cz.DualCoordinate(), rng=0)

@@ -18,9 +18,11 @@ from continuized.process.prox import Separable
 from continuized.process.random_streams import seed_sequence
 from continuized.process.stepper import Limits, Status
 from continuized.solver.loop import Loop
+from continuized.solver.metric import Identity
 from continuized.solver.result import Result
 from continuized.solver.sparse_newton import SupportSolver
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
+from continuized.solver.steppers.evaluations import Evaluator
 
 pytestmark = pytest.mark.blas
 
@@ -205,3 +207,20 @@ def test_auto_steps_on_the_support_where_nothing_is_kept(loss: str, tmp_path: Pa
         p, np.zeros(7), prox=prox, method="auto", rng=0, maxiter=20, checkpoint=tmp_path / "run"
     )
     assert "as the options ask" in kept.message  # what the steps keep would not be saved
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_coordinate_steps_are_done_where_the_slope_of_the_intercept_is_small_too(seed: int) -> None:
+    """Of columns with large means, rounding leaves a slope there that the others do not show."""
+    rng = np.random.default_rng(seed)
+    X, y, tol = rng.standard_normal((40, 8)) + 100.0, 1e6 * rng.standard_normal(40), 1e-7
+    p = cz.problems.LeastSquares(X, y, intercept=True)
+    prox = penalty(p, 5e4)
+    evaluator = Evaluator(p, np.zeros(9), Identity())
+    at = evaluator.evaluate(np.zeros(9))
+    support = SupportSolver(p, prox, tol)
+    found = support.improve(evaluator, at, at.f)
+    assert found is not None
+    y_hat, g = found.y, found.g
+    slopes = np.where(y_hat != 0.0, g + prox.l1 * np.sign(y_hat), np.maximum(abs(g) - prox.l1, 0.0))
+    assert not support.is_done or np.linalg.norm(slopes) <= tol

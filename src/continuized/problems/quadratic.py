@@ -56,8 +56,6 @@ class Quadratic(Problem):
         if mu is not None:
             advice = f"the smallest eigenvalue is {smallest}"
             mu = check.real(mu, "mu", minimum=0.0, maximum=smallest, advice=advice)
-        # Not to be written to: compiled loops have a copy of them, made once.
-        lam.flags.writeable = star.flags.writeable = False
         self.eigenvalues = lam
         self.x_star = star
         self.f_star = 0.0
@@ -108,7 +106,8 @@ class Quadratic(Problem):
         """Tell whether all eigenvalues lie between mu and L."""
         return bool(self.L <= L and np.all(self.eigenvalues >= mu))
 
-    def _compile(self, dtype: Any) -> Compiled | None:
+    def compile(self, dtype: Any = np.float64) -> Compiled | None:
+        """Return the problem for compiled loops, made anew: the arrays may have changed."""
         from continuized.problems.kernels import IN_REGISTERS, compile_problem
 
         matrix = aligned_zeros((2, max(self.dim, IN_REGISTERS)), dtype)

@@ -114,7 +114,9 @@ class SupportSolver:
         )  # fmt: skip
         if (point != found.x).any():  # where the intercept alone has moved
             evaluate(found.x)
-        self.is_done = found.success and self._tol > 0.0
+        # Measured where it is told: there the intercept has a slope too, and a gap of 0 may be one
+        # that rounding hides.
+        self.is_done = found.success and self._tol > 0.0 and self._find_slope(trial) <= self._tol
         return self._take_if_lower(trial)
 
     def _take_if_lower(self, trial: Evaluation) -> Evaluation | None:

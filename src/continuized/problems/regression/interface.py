@@ -64,12 +64,12 @@ class Regression(Problem):
         """Return rows and their curvatures (`Linear.sample_curvatures`)."""
         raise NotImplementedError
 
-    @cached_property
+    @property
     def variables(self) -> int:
         """The columns of X, and the intercept; for several classes, the variables of each."""
         return int(self.column_count + self.intercept)
 
-    @cached_property
+    @property
     def dim(self) -> int:
         """The number of variables, the intercepts included, of all classes."""
         return self.variables * self.classes

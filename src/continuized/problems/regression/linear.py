@@ -69,7 +69,7 @@ class Linear(Regression):
         self.X, self.y, self.l2, self.weights, self.intercept = X, y, l2, weights, intercept
         self.row_count, self.column_count = X.shape
         self.entry_count = int(X.size)
-        self.is_sparse, self.is_weighted = not isinstance(X, np.ndarray), weights is not None
+        self.is_sparse = not isinstance(X, np.ndarray)
         self._check_y()
 
     def _check_y(self) -> None:
@@ -82,6 +82,11 @@ class Linear(Regression):
         self, question: Callable[..., Any], *arguments: Any, index: Any = ALL_ROWS
     ) -> Any:
         return question(self, index, *arguments)
+
+    @property
+    def is_weighted(self) -> bool:  # type: ignore[override]
+        """Whether rows have weights."""
+        return self.weights is not None
 
     @property
     def entry_pairs(self) -> float:  # type: ignore[override]

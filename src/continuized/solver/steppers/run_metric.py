@@ -49,12 +49,9 @@ class RunMetric(Checkpointed):
     def make(self, w: Array) -> None:
         """Make the metric at w, where there is a factory."""
         if self.factory is not None:
+            self._made = self.factory.build(w, self.count, self.kind)
+            self._evaluator.change_metric(self._correct())
             self.made_at, self.least, self.count = w, math.inf, self.count + 1
-            self._build(self.factory)
-
-    def _build(self, factory: MetricFactory) -> None:
-        self._made = factory.build(self.made_at, self.count - 1, self.kind)
-        self._evaluator.change_metric(self._correct())
 
     def _correct(self) -> Metric:
         """Return the metric that was made, corrected by what was learnt since."""
@@ -97,4 +94,5 @@ class RunMetric(Checkpointed):
         if self.kind not in ({""} if self.factory is None else self.factory.kinds):
             raise ValueError("the metric is none that such a run makes")
         if self.factory is not None:
-            self._build(self.factory)
+            self._made = self.factory.build(self.made_at, self.count - 1, self.kind)
+            self._evaluator.change_metric(self._correct())
