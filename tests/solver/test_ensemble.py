@@ -340,7 +340,7 @@ def test_each_part_is_compiled_once_however_many_threads(monkeypatch):
 
 def test_an_ensemble_that_would_not_end_is_refused_with_how_long_it_would_take():
     p = cz.problems.paper_strongly_convex()
-    sentence = r"^1 runs up to t = 1e\+12 are about 1e\+12 events, which take 19 hours or more; ask"
+    sentence = r"^1 runs up to t = 1e\+12 are about 1e\+12 events, which take 21 hours or more; ask"
     with pytest.raises(ValueError, match=sentence):
         cz.ensemble(p, cz.Continuized(p.L, p.mu), [0, 0, 0], runs=1, times=[1e12])
 

@@ -4,7 +4,8 @@ Importing this module imports Numba: load it only where it is used.
 
 Every problem takes the packed `data` of `problems.base.pack`, (matrix, vector, ints):
 
-    quadratic   matrix: the eigenvalues and x* as two rows, with zeros up to `IN_REGISTERS` columns
+    quadratic   matrix: the eigenvalues, x* and half the eigenvalues as three rows, with zeros up to
+                        a multiple of `IN_REGISTERS` columns
     dense       matrix: X             vector: the loss, l2, whether there is an intercept,
                                       y, and weights of mean 1
     csr         matrix: X's entries   vector: the same         ints: whether short rows are side by
@@ -30,7 +31,7 @@ from continuized.problems.losses import (
     slope_by_tail,
     tail,
 )
-from continuized.problems.quadratic import half_square, linear_slope
+from continuized.problems.quadratic import linear_slope, weighted_square
 from continuized.problems.sparse_rows import ABREAST, add_sparse, predict_sparse
 from continuized.support import threads
 from continuized.support.jit import (
@@ -258,7 +259,7 @@ def make_quadratic(real):
         matrix, _, _ = find_data(data, real)
         point, total = array_at(x, (size,), real), 0.0
         for i in range(point.size):
-            total += half_square(matrix[0, i], point[i] - matrix[1, i])
+            total += weighted_square(matrix[2, i], point[i] - matrix[1, i])
         return total
 
     return grad, fun
@@ -351,7 +352,7 @@ def quadratic_slope(c, y, data):
 
 
 def quadratic_part(c, x, data):
-    return half_square(data[0][0, c], x - data[0][1, c])
+    return weighted_square(data[0][2, c], x - data[0][1, c])
 
 
 def ask_at(address, y, g, data):

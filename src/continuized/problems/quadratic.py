@@ -12,9 +12,9 @@ from continuized.support import validation as check
 from continuized.support.alignment import aligned_zeros
 
 
-def half_square(eigenvalue: Any, distance: Any) -> Any:
-    """One coordinate of a quadratic, lambda (x - x*)^2 / 2."""
-    return 0.5 * eigenvalue * distance * distance
+def weighted_square(half: Any, distance: Any) -> Any:
+    """One coordinate of a quadratic, lambda (x - x*)^2 / 2, given lambda / 2."""
+    return half * distance * distance
 
 
 def linear_slope(eigenvalue: Any, distance: Any) -> Any:
@@ -22,7 +22,7 @@ def linear_slope(eigenvalue: Any, distance: Any) -> Any:
     return eigenvalue * distance
 
 
-FORMULAS = (half_square, linear_slope)
+FORMULAS = (weighted_square, linear_slope)
 BATCH_NUMBERS = 2**15  # of points computed at once: what is made on the way stays in the cache
 
 
@@ -86,10 +86,10 @@ class Quadratic(Problem):
     def values(self, points: Array) -> Array:
         """f at each of points[0], points[1], ..."""
         points = np.asarray(points).reshape(len(points), self.dim)
-        batch = max(1, BATCH_NUMBERS // max(1, self.dim))
+        batch, halves = max(1, BATCH_NUMBERS // max(1, self.dim)), 0.5 * self.eigenvalues
         with np.errstate(**NOT_FINITE):
             totals = [
-                half_square(self.eigenvalues, points[i : i + batch] - self.x_star).sum(axis=-1)
+                weighted_square(halves, points[i : i + batch] - self.x_star).sum(axis=-1)
                 for i in range(0, max(1, len(points)), batch)
             ]
         return totals[0] if len(totals) == 1 else np.concatenate(totals)
@@ -110,8 +110,9 @@ class Quadratic(Problem):
         """Return the problem for compiled loops, made anew: the arrays may have changed."""
         from continuized.problems.kernels import IN_REGISTERS, compile_problem
 
-        matrix = aligned_zeros((2, max(self.dim, IN_REGISTERS)), dtype)
-        matrix[0, : self.dim], matrix[1, : self.dim] = self.eigenvalues, self.x_star
+        columns = max(1, -(-self.dim // IN_REGISTERS)) * IN_REGISTERS
+        matrix = aligned_zeros((3, columns), dtype)
+        matrix[:, : self.dim] = self.eigenvalues, self.x_star, 0.5 * self.eigenvalues
         return compile_problem("quadratic", pack(matrix, dtype=dtype))
 
 

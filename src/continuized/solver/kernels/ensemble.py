@@ -1,8 +1,9 @@
 """Many independent runs, one at a time in cache, without the interpreter lock.
 
-States and outputs are arrays with a row for each run of a chunk; events come in blocks.  The
-arithmetic of an event is that of `loop`, without its checks: the bits are the same.  Where psi is
-a sum over entries, f + psi is run here too (`process.composite`).
+States and outputs are arrays with a row for each run of a chunk; events come in blocks.  States may
+be wider than x, which has as many entries as the scratch vector.  The arithmetic of an event is
+that of `loop`, without its checks: the bits are the same.  Where psi is a sum over entries, f + psi
+is run here too (`process.composite`).
 """
 
 from __future__ import annotations
@@ -122,7 +123,8 @@ def make_steps(kind: str) -> Any:
     def take_steps(grad, fun, data, psi, states, scratch, coefficients, noise, k, out):
         """A block of events of every run; out[r, k + 1 + i] takes f after event k + 1 + i."""
         for r in range(states.shape[0]):
-            run = Run(grad, fun, data, states[r, 0], states[r, 1], scratch, psi)
+            x, z = states[r, 0, : scratch.size], states[r, 1, : scratch.size]
+            run = Run(grad, fun, data, x, z, scratch, psi)
             for i in range(coefficients.shape[1]):
                 row = coefficients[r, i]
                 out[r, k + 1 + i] = take_event(run, noise, r, i, row, True)
@@ -152,7 +154,8 @@ def make_times(kind: str) -> Any:
         """
         (L, mu, start), t0, t, times, passed = asked
         for r in range(states.shape[0]):
-            run = Run(grad, fun, data, states[r, 0], states[r, 1], scratch, psi)
+            x, z = states[r, 0, : scratch.size], states[r, 1, : scratch.size]
+            run = Run(grad, fun, data, x, z, scratch, psi)
             last = t0[r]
             for i in range(coefficients.shape[1]):
                 while passed[r] < times.size and times[passed[r]] < t[r, i]:
