@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import continuized as cz
-from continuized.process.clock import Merged, Poisson, Recorded, Unit
-from continuized.process.marks import Categorical, Changing, Stratified, mark_shares
+from continuized.process.clock import Merged, Poisson, Recorded, Unit, mark_shares
+from continuized.process.marks import Categorical, Changing, Stratified
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 4)) * np.array([1.0, 1e-2, 1e-3, 1e-4])

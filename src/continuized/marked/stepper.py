@@ -22,17 +22,10 @@ import numpy as np
 from continuized.marked.kernels.layout import ALPHA, REBASED, SparseColumns, at_factor, pairs_at
 from continuized.problems.base import SEPARATED, Array, Problem, separates
 from continuized.process import clock as clocks
-from continuized.process.clock import Events
+from continuized.process.clock import Events, mark_shares
 from continuized.process.coefficients import CARRY
 from continuized.process.compiled import coefficients
-from continuized.process.marks import (
-    Batches,
-    Finite,
-    batch_of,
-    events_of,
-    mark_shares,
-    probabilities,
-)
+from continuized.process.marks import Batches, Finite, batch_of, events_of, probabilities
 from continuized.process.methods import Method
 from continuized.process.random_streams import Root
 from continuized.process.stepper import Progress, Status, Stepper

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuized.process.marks import Law
+from continuized.process.marks import Law, probabilities
 from continuized.process.random_streams import MARKS, TIMES, Root, Seed, generator, seed_sequence
 from continuized.support import validation as check
 from continuized.support.checkpoints.checkpointer import CheckpointError
@@ -496,6 +496,40 @@ class _MergedStream(Stream):
         if n:
             self.k, self.t = self.k + n, float(t[-1])
         return events
+
+
+def mark_shares(clock: Any) -> Floats | None:
+    """Return the share of each mark 0, 1, ... in the events of a clock, or None where it is not
+    known: that of recorded marks, and of laws that have no `p`.
+
+    Of merged clocks, the share of a clock's events is its rate over the sum of all; marks are
+    their own, or where no clock has any, the numbers of the clocks.
+
+    >>> from continuized.process.marks import Categorical
+    >>> mark_shares(Merged([Poisson(0, 1.0), Poisson(1, 3.0)])).tolist()
+    [0.25, 0.75]
+    >>> fair = Poisson(2, 3.0, Categorical([0.5, 0.5]))
+    >>> mark_shares(Merged([Poisson(0, 1.0, Categorical([1.0])), fair])).tolist()
+    [0.625, 0.375]
+    """
+    if not isinstance(clock, Merged):
+        return probabilities(getattr(clock, "marks", None))
+    merged = tuple(clock.clocks)
+    rates = np.array([each.rate for each in merged if isinstance(each, Poisson | Unit)])
+    if rates.size < len(merged):
+        return None
+    shares: Floats = rates / rates.max()  # whose sum cannot overflow
+    shares /= shares.sum()
+    if all(getattr(each, "marks", None) is None for each in merged):
+        return shares
+    laws = [probabilities(getattr(each, "marks", None)) for each in merged]
+    known = [p for p in laws if p is not None]
+    if len(known) < len(laws):
+        return None
+    total = np.zeros(max(p.size for p in known))
+    for share, p in zip(shares, known, strict=True):
+        total[: p.size] += share * p
+    return total
 
 
 def __dir__() -> list[str]:

@@ -212,42 +212,6 @@ def probabilities(law: Any) -> Floats | None:
     return None if p is None or np.shape(p) != (size,) else np.asarray(p, dtype=np.float64)
 
 
-def mark_shares(clock: Any) -> Floats | None:
-    """Return the share of each mark 0, 1, ... in the events of a clock, or None where it is not
-    known: that of recorded marks, and of laws that have no `p`.
-
-    Of merged clocks, the share of a clock's events is its rate over the sum of all; marks are
-    their own, or where no clock has any, the numbers of the clocks.
-
-    >>> from continuized.process.clock import Merged, Poisson
-    >>> mark_shares(Merged([Poisson(0, 1.0), Poisson(1, 3.0)])).tolist()
-    [0.25, 0.75]
-    >>> fair = Poisson(2, 3.0, Categorical([0.5, 0.5]))
-    >>> mark_shares(Merged([Poisson(0, 1.0, Categorical([1.0])), fair])).tolist()
-    [0.625, 0.375]
-    """
-    from continuized.process.clock import Merged, Poisson, Unit  # which import this module
-
-    if not isinstance(clock, Merged):
-        return probabilities(getattr(clock, "marks", None))
-    merged = tuple(clock.clocks)
-    rates = np.array([each.rate for each in merged if isinstance(each, Poisson | Unit)])
-    if rates.size < len(merged):
-        return None
-    shares: Floats = rates / rates.max()  # whose sum cannot overflow
-    shares /= shares.sum()
-    if all(getattr(each, "marks", None) is None for each in merged):
-        return shares
-    laws = [probabilities(getattr(each, "marks", None)) for each in merged]
-    known = [p for p in laws if p is not None]
-    if len(known) < len(laws):
-        return None
-    total = np.zeros(max(p.size for p in known))
-    for share, p in zip(shares, known, strict=True):
-        total[: p.size] += share * p
-    return total
-
-
 def batch_of(law: Any) -> int:
     """Tell how many marks an event of a law draws."""
     return law.batch if isinstance(law, Batches) else 1

@@ -241,7 +241,6 @@ def test_few_runs_are_ever_above_their_curve():
     ("call", "words"),
     [
         (lambda: sharp_bound(PAPER, P, X0), "exactly one of t= and k="),
-        (lambda: sharp_bound(PAPER, P, X0, t=1.0, z0=X0), "are for z_0 = x_0: drop z0="),
         (lambda: bound(SHARP, P, X0, t=1.0, z0=X0), "z_0 apart from x_0 for sharp: drop z0="),
         (lambda: sharp_bound(cz.Nesterov(L), P, X0, t=1.0), "no theorem is known"),
         (lambda: sharp_bound(cz.SharpContinuized(L, 0.5), P, X0, t=1.0), "mu of the method"),

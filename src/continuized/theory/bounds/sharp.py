@@ -96,8 +96,6 @@ def sharp_bound(
     x0: ArrayLike,
     t: ArrayLike | None = None,
     k: ArrayLike | None = None,
-    *,
-    z0: ArrayLike | None = None,
 ) -> SharpBound:
     """The least bound that is proved here for a method, and the theorem that it is from.
 
@@ -119,11 +117,9 @@ def sharp_bound(
     problem : Problem
         x* and f* must be known.
     x0 : array
-        The start, z_0 = x_0.
+        The start of x and of z: the constants are for z_0 = x_0.
     t, k : number or array
         Exactly one of them: times, or numbers of events.
-    z0 : None
-        Refused where given: the constants are for z_0 = x_0; `cz.theory.bound` takes it.
 
     Returns
     -------
@@ -140,8 +136,6 @@ def sharp_bound(
     >>> str(found.theorem), bool(found.bound < 1e-5)
     ('Theorem B', True)
     """
-    if z0 is not None:
-        raise ValueError("the constants of Theorems A and B are for z_0 = x_0: drop z0=")
     query = make_query(t, k)
     own, paper = _theorems(method, problem, x0, query)
     rate = math.nan
