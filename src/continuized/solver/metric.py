@@ -320,8 +320,9 @@ class Secant(_Named):
             for array in (self._changes, self._along):
                 array[:kept] = array[len(array) - kept :]
             self._last = kept
-        self._changes[self._last] = s, y
-        self._along[self._last] = threads.inner(*self._changes[self._last])
+        pair = self._changes[self._last]
+        pair[0], pair[1] = s, y  # given at once, they would be copied twice
+        self._along[self._last] = threads.inner(pair[0], pair[1])
         self._last += 1
         self._first = max(self._last - self._most, 0)
 

@@ -58,6 +58,7 @@ BLOCK = 2**22  # entries of scaled rows that are made at once
 BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the data
 SPARSE_SLOWER = 3.0  # an entry of a sparse row, than one of a dense row
 SMALL_WORK = 1e6  # flops, which BLAS does on one thread anyway
+FEW_CLASSES = 6  # one after the other: NumPy takes rows so short four times as long
 STEP = 1e6  # flops in the time that a step takes besides its gradient
 PART = 0.25  # of the cost of a whole Hessian of several classes, after which it is made
 SLOW = 0.1  # of the fall of f in the metric before: in a good one there is less left
@@ -247,7 +248,9 @@ class MetricFactory:
     def _build(self, w: Array, number: int, kind: str, work: float) -> Metric:
         p, w = self.problem, w.ravel()
         if kind == "diag":
-            return Diagonal(np.maximum(p.column_scales, _least(p)))
+            scales = np.maximum(p.column_scales, _least(p))
+            # With an entry for each, for to divide a row of classes by one entry is slow.
+            return Diagonal(np.repeat(scales, p.classes))
         # For little work, the switch itself would take longer.
         with nullcontext() if work < SMALL_WORK else threads.blas_on_one_thread():
             if kind == "rows":
@@ -256,12 +259,12 @@ class MetricFactory:
                 return RowSpace(p.X, roots, p.l2, p.intercept, self.row_products)
             if kind == "gram" and _is_whole(p):
                 return Dense.of(_add_floor(p, p.hessian_block(w)))
-            rng = np.random.default_rng(child(self.root, METRICS, number))
+            seed = child(self.root, METRICS, number)
             if kind == "gram":
-                return Dense.of(gram(p, w, rng))
+                return Dense.of(gram(p, w, seed))
             if kind == "blocks":
-                return blocks(p, w, rng, self.row_products if _fits_rows(p) else None)
-            return nystrom(p, w, rng)
+                return blocks(p, w, seed, self.row_products if _fits_rows(p) else None)
+            return nystrom(p, w, seed)
 
 
 def make_factory(kind: Any, problem: Problem, root: Root, learns: bool = False) -> MetricFactory:
@@ -323,10 +326,12 @@ def _sample_size(p: Any, size: int) -> int:
     return min(n, some)
 
 
-def _sample(p: Any, m: int, rng: np.random.Generator) -> Any:
-    """The numbers of m rows in their order, or all of them."""
+def _sample(p: Any, m: int, rng: Root | np.random.Generator) -> Any:
+    """The numbers of m rows in their order, or all of them, for which nothing is drawn."""
     n = p.row_count
-    return slice(None) if m >= n else np.sort(rng.choice(n, m, replace=False))
+    if m >= n:
+        return slice(None)
+    return np.sort(np.random.default_rng(rng).choice(n, m, replace=False))
 
 
 def _least(p: Any) -> float:
@@ -394,7 +399,7 @@ def _add_floor(p: Any, P: Array) -> Array:
     return P
 
 
-def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
+def gram(p: Any, w: Array, rng: Root | np.random.Generator) -> Array:
     """The Hessian, its losses from a sample of rows."""
     m = _sample_size(p, p.dim)
     P = p.sum_over_rows(sum_curvatures, w, m, index=_sample(p, m, rng))
@@ -447,7 +452,9 @@ def _add_diagonals(P: Array, classes: int) -> Array:
     return P
 
 
-def blocks(p: Any, w: Array, rng: np.random.Generator, products: Array | None = None) -> Metric:
+def blocks(
+    p: Any, w: Array, rng: Root | np.random.Generator, products: Array | None = None
+) -> Metric:
     """The blocks of the Hessian along the directions in which the mean of the C_i is diagonal; with
     X X^T, in the space of the rows."""
     m = p.row_count if products is not None else _sample_size(p, p.variables)
@@ -493,7 +500,13 @@ def _outer(rows: Any, factors: Array) -> Any:
     m, d = rows.shape
     K = factors.shape[1]
     if isinstance(rows, np.ndarray):
-        return (rows[:, :, None] * factors[:, None, :]).reshape(m, d * K)
+        products = np.empty((m, d, K))
+        if K > FEW_CLASSES:
+            np.multiply(rows[:, :, None], factors[:, None, :], out=products)
+        else:
+            for k in range(K):
+                np.multiply(rows, factors[:, k, None], out=products[:, :, k])
+        return products.reshape(m, d * K)
     from scipy import sparse
 
     rows = rows if rows.has_sorted_indices else rows.sorted_indices()
@@ -540,10 +553,10 @@ def _sparse_gram(X: Any) -> Array:
     return np.asarray(upper + np.triu(upper, 1).T)
 
 
-def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Metric:
+def nystrom(p: Any, w: Array, rng: Root | np.random.Generator) -> Metric:
     """The largest eigenvalues of a sample's Hessian and their directions; elsewhere, the
     smallest of these in place of the rest."""
-    n, d = p.row_count, p.dim
+    n, d, rng = p.row_count, p.dim, np.random.default_rng(rng)
     rank = min(RANK, n, d)
     index = _sample(p, min(SAMPLE * rank, n), rng)
     rows, q = p.sample_curvatures(w, index)
