@@ -216,7 +216,9 @@ class MetricFactory:
     @cached_property
     def row_products(self) -> Array:
         """X X^T, which the metrics in the space of the rows have in common."""
-        return multiply_rows(self.problem.X)
+        products = multiply_rows(self.problem.X)
+        _check_scales(products.diagonal())
+        return products
 
     def _gram_work(self, size: int) -> float:
         """The work for a Gram matrix of so many variables, and its factor."""
@@ -245,6 +247,7 @@ class MetricFactory:
             work = self._sketch_work()
         return interruptible(work, self._build, w, number, kind, work)
 
+    @np.errstate(over="ignore", invalid="ignore")  # squares that overflow are told in a sentence
     def _build(self, w: Array, number: int, kind: str, work: float) -> Metric:
         p, w = self.problem, w.ravel()
         if kind == "diag":
@@ -279,8 +282,6 @@ def make_factory(kind: Any, problem: Problem, root: Root, learns: bool = False) 
     regression: Any = problem
     if regression.variables == 0:
         raise ValueError("the problem has no variables: X has no columns")
-    if not np.isfinite(regression.column_scales).all():
-        raise ValueError("X is too large, its squares overflow: divide its columns by a number")
     if kind == "rows" and not (regression.l2 > 0.0 and regression.loss != SOFTMAX):
         raise ValueError(
             'metric="rows" is for regressions of one output and l2 > 0, by which it divides; use '
@@ -334,16 +335,23 @@ def _sample(p: Any, m: int, rng: Root | np.random.Generator) -> Any:
     return np.sort(np.random.default_rng(rng).choice(n, m, replace=False))
 
 
+def _check_scales(scales: Array) -> Array:
+    """Refuse an X by the sums of squares of its columns or rows; return them."""
+    if not np.isfinite(scales).all():
+        raise ValueError("X is too large, its squares overflow: divide its columns by a number")
+    return scales
+
+
 def _least(p: Any) -> float:
     """What the eigenvalues of a metric are kept above: a column may be empty, and far away all
     losses are straight lines."""
-    return max(float(np.finfo(np.float64).eps * p.column_scales.sum()), 1e-300)
+    return max(math.ulp(1.0) * float(_check_scales(p.column_scales).sum()), 1e-300)
 
 
-def _floor(p: Any) -> Array:
+def _floor(p: Any, scales: Array) -> Array:
     """What keeps a factorisation from failing: small against each entry of the diagonal, for the
     columns may be of any scale; 1 for an empty column, along which nothing ever moves."""
-    scales = p.column_scales
+    _check_scales(scales)
     floor: Array = np.maximum(math.ulp(1.0) * p.variables * scales, 1e-300)
     floor[scales == 0.0] = 1.0
     return floor
@@ -369,7 +377,7 @@ def _fits_rows(p: Any) -> bool:
     """Tell whether the space of the rows is the smaller one, and the penalty large enough to divide
     by: what is lost in the difference of `RowSpace` is eps times the Hessian over it."""
     is_small = p.is_here and p.row_count < p.variables and p.row_count <= MOST_GRAM
-    return is_small and bool(p.l2 > LEAST_L2 * float(p.column_scales.sum()))
+    return is_small and bool(p.l2 > LEAST_L2 * p.trace)
 
 
 def _is_wide(p: Any) -> bool:
@@ -394,8 +402,10 @@ def _is_whole(p: Any) -> bool:
 
 def _add_floor(p: Any, P: Array) -> Array:
     """Add to the diagonal what keeps a factorisation from failing."""
-    own = math.ulp(1.0) * p.variables * P.diagonal()
-    P.flat[:: len(P) + 1] += np.maximum(_floor(p), own)
+    own = P.diagonal()
+    # Of a squared loss the diagonal has the scales of the columns, which take a pass over X.
+    scales = own if p.loss == SQUARED else np.maximum(p.column_scales, own)
+    P.flat[:: len(P) + 1] += _floor(p, scales)
     return P
 
 
@@ -408,7 +418,7 @@ def gram(p: Any, w: Array, rng: Root | np.random.Generator) -> Array:
         each = np.arange(p.variables)
         tensor = P.reshape(p.variables, p.classes, p.variables, p.classes)
         tensor[each, :, each, :] += (_unseen(p) / p.classes)[:, None, None]
-    P[np.diag_indices(len(P))] += np.repeat(_penalty(p) + _floor(p), p.classes)
+    P[np.diag_indices(len(P))] += np.repeat(_penalty(p) + _floor(p, p.column_scales), p.classes)
     return np.asarray(P)
 
 
@@ -462,7 +472,7 @@ def blocks(
     mean = p.sum_over_rows(sum_class_curvatures, w, index=index) / m
     # Shifted, the last is (1, ..., 1), along which every C_i is zero.
     directions = np.linalg.eigh(mean + 1.0 / p.classes)[1]
-    diagonal = _penalty(p) + _floor(p)
+    diagonal = _penalty(p) + _floor(p, p.column_scales)
     metrics: list[Metric] = []
     if products is not None:
         for slopes in _slopes_along(p.curvatures(w, index), directions).T:
@@ -556,7 +566,7 @@ def _sparse_gram(X: Any) -> Array:
 def nystrom(p: Any, w: Array, rng: Root | np.random.Generator) -> Metric:
     """The largest eigenvalues of a sample's Hessian and their directions; elsewhere, the
     smallest of these in place of the rest."""
-    n, d, rng = p.row_count, p.dim, np.random.default_rng(rng)
+    n, d, least, rng = p.row_count, p.dim, _least(p), np.random.default_rng(rng)
     rank = min(RANK, n, d)
     index = _sample(p, min(SAMPLE * rank, n), rng)
     rows, q = p.sample_curvatures(w, index)
@@ -564,9 +574,9 @@ def nystrom(p: Any, w: Array, rng: Root | np.random.Generator) -> Metric:
     rows_first = len(q) <= d  # the smaller of S S^T and S^T S, which have the same eigenvalues
     K = S @ S.T if rows_first else S.T @ S
     values, vectors = np.linalg.eigh(K.toarray() if p.is_sparse else K)
-    kept = values > max(values[-1] * 1e-12, _least(p))
+    kept = values > max(values[-1] * 1e-12, least)
     if not np.any(kept):
-        return Diagonal(np.full(d, p.l2 + _least(p)))
+        return Diagonal(np.full(d, p.l2 + least))
     values, vectors = values[kept][::-1][:rank], vectors[:, kept][:, ::-1][:, :rank]
     # Through S^T in both cases: a column that is empty stays so, to the last bit.
     U = S.T @ vectors / np.sqrt(values) if rows_first else S.T @ (S @ vectors) / values

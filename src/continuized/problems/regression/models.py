@@ -233,6 +233,15 @@ class LeastSquares(SingleOutput):
         return np.ones(len(predictions))
 
     @cached_property
+    def trace(self) -> float:
+        """As for all, but without the scales, which a direct solver does not ask for otherwise."""
+        if self.is_sparse or self.is_weighted or self.X.dtype != np.float64:
+            return super().trace
+        entries = self.X.ravel()
+        mean = threads.inner(entries, entries) / self.row_count
+        return mean + self.l2 * self.column_count + self.intercept
+
+    @cached_property
     def x_star(self) -> Array | None:  # type: ignore[override]
         """The least-norm minimiser, by a direct solver; None where that would be too dear."""
         n, d = self.X.shape
