@@ -312,7 +312,7 @@ def check_alphas(alpha: Any, targets: int) -> Array:
     if alphas.ndim > 1 or alphas.size not in (1, targets):
         what = f"one number, or one for each of {targets} targets"
         raise check.refusal(ValueError, "alpha", what, alpha)
-    return np.broadcast_to(alphas.ravel(), targets)
+    return np.full(targets, alphas.ravel())
 
 
 def find_mean(y: Array, weights: Array | None) -> float:
