@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -479,3 +480,20 @@ def test_a_huber_fit_that_newtons_steps_do_not_end_goes_on() -> None:
     )
     error = np.sqrt(np.mean((near.predict(X) - exact.predict(X)) ** 2))
     assert error <= 1e-4 * exact.scale_
+
+
+def test_labels_are_looked_at_where_they_may_be_wrong() -> None:
+    """Of integers, bools and strings only their number can be."""
+    X, y = classification(2, n=40)
+    few, many = (y > 0).astype(int), np.arange(len(y))
+    model = ContinuizedLogisticRegression(random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for labels in (few, few.astype(bool), few.astype(str), few.astype(float)):
+            model.fit(X, labels)
+    with pytest.warns(UserWarning, match="unique classes is greater than 50%"):
+        model.fit(X, many)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        model.fit(X, few + 0.5 * (many % 3))
+    with pytest.raises(TypeError, match="bytes"):
+        model.fit(X, few.astype("S"))

@@ -32,7 +32,7 @@ def parts(request: Any, monkeypatch: pytest.MonkeyPatch) -> int:
     """A pass cut into so many parts, however small the data."""
     monkeypatch.setattr(linear, "LARGE", 0)
     if request.param > 1:
-        monkeypatch.setattr(models, "BLOCK", 0)
+        monkeypatch.setattr(models, "BLOCK", 1)
         monkeypatch.setattr(models, "LEAST_ROWS", 4)
     monkeypatch.setattr(threads, "count", lambda: request.param)
     return int(request.param)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,21 @@ def test_data_that_no_metric_can_be_made_of() -> None:
             sparse.csr_array((4, 2)), signs, l2=0.0, intercept=True
         )
         assert cz.minimize(empty, np.zeros(3), metric=metric, rng=0).success
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("shape", [(6, 2), (2, 6)])
+@pytest.mark.parametrize("metric", [*NAMED, "rows"])
+def test_squares_that_overflow_are_told_in_a_sentence(
+    metric: str, shape: tuple[int, int], intercept: bool
+) -> None:
+    """Whether the scales of the columns are asked for, or the metric shows it by itself."""
+    X = 1e160 * RNG(0).standard_normal(shape)
+    p = cz.problems.LeastSquares(X, np.ones(len(X)), l2=1e300, intercept=intercept)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="squares overflow"):
+            cz.minimize(p, np.zeros(p.dim), metric=metric)
 
 
 def test_blas_has_its_threads_again_after_overlapping_blocks() -> None:

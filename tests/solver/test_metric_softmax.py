@@ -10,7 +10,14 @@ from scipy import sparse
 
 import continuized as cz
 from continuized.process.random_streams import seed_sequence
-from continuized.solver.metric_factory import blocks, gram, make_factory, nystrom
+from continuized.solver.metric_factory import (
+    FEW_CLASSES,
+    _outer,
+    blocks,
+    gram,
+    make_factory,
+    nystrom,
+)
 from tests.helpers.metric_problems import RNG
 from tests.helpers.weighted_regressions import CLASSES, EXTRAS, FORMS, make
 
@@ -54,6 +61,15 @@ def test_the_gram_matrix_is_the_hessian(
     unseen = np.diag(np.repeat(p.coordinate_L, CLASSES)) @ shift(p)
     np.testing.assert_allclose(P, H + unseen, atol=1e-13)
     np.testing.assert_allclose(P, P.T, atol=1e-16)
+
+
+@pytest.mark.parametrize("classes", [1, FEW_CLASSES, FEW_CLASSES + 1])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_times_factors_are_those_of_kronecker(classes: int, dtype: Any) -> None:
+    rows, factors = RNG(5).standard_normal((9, 4)).astype(dtype), RNG(6).random((9, classes))
+    products = [np.kron(row, each) for row, each in zip(rows, factors, strict=True)]
+    np.testing.assert_array_equal(_outer(rows, factors), products)
+    assert _outer(rows, factors).dtype == np.float64
 
 
 @pytest.mark.parametrize("form", FORMS)

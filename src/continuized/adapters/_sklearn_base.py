@@ -194,8 +194,8 @@ class LinearEstimator(BaseEstimator):
         stepper = AdaptiveStepper(problem, w0, options)
         verbose = check.whole(getattr(self, "verbose", 0), "verbose", minimum=0)
         with bar(type(self).__name__, most, verbose > 0) as show:
-            stream = clock.Poisson(root).stream()
-            status = Loop(stepper, stream, Limits(options.tol, most), bar=show).run()
+            loop = Loop(stepper, clock.Poisson(root), Limits(options.tol, most), bar=show)
+            status = loop.run()
         end, gap, x = stepper.end, stepper.end_gap, stepper.end.y
         # Not where the diagonal is all that is known: L may be large in it.
         if (
@@ -312,7 +312,7 @@ def check_alphas(alpha: Any, targets: int) -> Array:
     if alphas.ndim > 1 or alphas.size not in (1, targets):
         what = f"one number, or one for each of {targets} targets"
         raise check.refusal(ValueError, "alpha", what, alpha)
-    return np.broadcast_to(alphas.ravel(), targets)
+    return np.full(targets, alphas.ravel())
 
 
 def find_mean(y: Array, weights: Array | None) -> float:

@@ -53,6 +53,9 @@ __all__ = [
 SLOPE = 0.7  # of scikit-learn's tol: at its own, what is left would be more as often as less
 SMALLEST_SCALE = 1e-9  # of the size of y: of data that are fitted exactly, it would go to 0
 SMALLER = 10.0  # times a scale may be smaller than the one that tol was made for
+# Kinds of y (bools, integers, strings) of which scikit-learn's check, which takes longer than some
+# steps, can only say that the classes are many: more than one for each two rows.
+LABELS, MANY_CLASSES = "biuU", 2
 NO_SCALE = 1e-3  # of the size of residuals: a scale at which most rows are outliers
 
 
@@ -584,8 +587,12 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
 
     def _label_rows(self, y: Array, weights: Array | None) -> tuple[Array, Array | None]:
         """Label the rows 0, 1, ..., and multiply their weights by those of their classes."""
-        check_classification_targets(y)
+        are_labels = y.dtype.kind in LABELS
+        if not are_labels:
+            check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
+        if are_labels and MANY_CLASSES * len(self.classes_) > len(y):
+            check_classification_targets(y)  # for its warning
         check_classes(self.classes_, labels, weights)
         if self.class_weight is None:
             return labels, weights

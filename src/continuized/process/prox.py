@@ -179,6 +179,11 @@ class Separable(ShapedProx):
         """(l1, l2, low, high), floats or arrays."""
         return self.l1, self.l2, self.low, self.high
 
+    @property
+    def has_l1(self) -> bool:
+        """Whether it makes entries zero."""
+        return self.l1 > 0.0 if type(self.l1) is float else bool(np.any(self.l1 > 0.0))
+
     def __call__(self, v: Array, step: float) -> Array:
         try:
             return _in_dtype_of(v, entry_step(v, step, *self.constants))

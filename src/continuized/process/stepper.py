@@ -15,7 +15,7 @@ callbacks, progress bars, files and results.  A new kind of run is a new stepper
             self.k, self.t = self.k + events.size, float(events.t[-1])
             return Progress(rows=(self.k, self.t, self.f(self.x)))
 
-and `Loop(stepper, stream, limits).run()` runs it.  The rest has a default, or is asked for only
+and `Loop(stepper, clock, limits).run()` runs it.  The rest has a default, or is asked for only
 where somebody looks: `report` by a callback, `describe` by a progress bar, `finish`,
 `evaluate_criterion` and `result` at the end.  A front door that gives back something else than a
 `Result`, as those of networks do, asks its stepper for it by a method of its own (`make_outcome`).

@@ -223,7 +223,7 @@ def add_support(
     Not for a run with a checkpoint: what these steps keep between events is not saved.
     """
     prox = options.prox
-    if not (isinstance(prox, Separable) and (np.asarray(prox.l1) > 0.0).any()):
+    if not (isinstance(prox, Separable) and prox.has_l1):
         return options, why
     if not (isinstance(problem, Regression) and (problem.classes == 1 or problem.is_here)):
         return options, why

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from continuized.process.clock import Events, Stream
+from continuized.process.clock import Clock, Events, Stream
 from continuized.process.stepper import Limits, Progress, Status, Stepper
 from continuized.solver.recording import Recorder
 from continuized.support.checkpoints.checkpointer import Checkpointer
@@ -27,24 +28,30 @@ MAY_GO_ON = (None, Status.CALLBACK)  # with any other status, the last block may
 
 
 class Loop(Checkpointed):
-    """A run: events from a stream, taken by a stepper, until a limit."""
+    """A run: events from a stream, or from that of a clock, taken by a stepper, until a limit."""
 
     changing = ("stepper", "stream", "recorder")
 
     def __init__(
         self,
         stepper: Stepper,
-        stream: Stream,
+        source: Stream | Clock,
         limits: Limits,
         *,
         callback: Callback | None = None,
         bar: Bar = silent,
         checkpointer: Checkpointer | None = None,
     ) -> None:
-        self.stepper, self.stream, self.limits = stepper, stream, limits
+        self.stepper, self._source, self.limits = stepper, source, limits
         self.callback, self.bar, self.checkpointer = callback, bar, checkpointer
         self.recorder = Recorder(stepper.columns, stepper.most_rows)
         self.status: Status  # once it has run
+
+    @cached_property
+    def stream(self) -> Stream:
+        """The stream of events; that of a clock is made when it is asked for, as some runs end
+        before their first event."""
+        return self._source if isinstance(self._source, Stream) else self._source.stream()
 
     def run(self) -> Status:
         """Take events until the criterion is at most tol, or maxiter of them are done.

@@ -264,18 +264,20 @@ class RowSpace(_Named):
         np.einsum("ii->i", K)[:] += l2
         self._kernel = Dense.of(K)
         if constant:
-            solved = self._kernel.solve(roots)
-            self._along = (solved * roots) @ X  # P^-1, but for the constant, of what that adds
-            self._left = l2 * threads.inner(roots, solved)
+            self._column = self._kernel.solve(roots)  # A^T times it is P^-1 of the constant's part
+            self._left = l2 * threads.inner(roots, self._column)
 
     def solve(self, g: Array) -> Array:
         flat, d = np.asarray(g, np.float64).ravel(), self._X.shape[1]
-        along = self._kernel.solve(self._roots * (self._X @ flat[:d]))
-        v = (flat[:d] - (self._roots * along) @ self._X) / self._l2
+        products = self._roots * (self._X @ flat[:d])
+        along = self._kernel.solve(products)
+        q = np.empty(self.size)
         if self._constant:
-            b = (flat[d] - threads.inner(self._along, flat[:d])) / self._left
-            v = np.append(v - b * self._along, b)
-        return np.asarray(v).reshape(g.shape)
+            q[d] = b = (flat[d] - threads.inner(self._column, products)) / self._left
+            along += self._l2 * b * self._column
+        np.subtract(flat[:d], (self._roots * along) @ self._X, out=q[:d])
+        q[:d] /= self._l2
+        return q.reshape(g.shape)
 
 
 def multiply_rows(X: Any) -> Array:
@@ -320,8 +322,9 @@ class Secant(_Named):
             for array in (self._changes, self._along):
                 array[:kept] = array[len(array) - kept :]
             self._last = kept
-        self._changes[self._last] = s, y
-        self._along[self._last] = threads.inner(*self._changes[self._last])
+        pair = self._changes[self._last]
+        pair[0], pair[1] = s, y  # given at once, they would be copied twice
+        self._along[self._last] = threads.inner(pair[0], pair[1])
         self._last += 1
         self._first = max(self._last - self._most, 0)
 

@@ -58,6 +58,7 @@ BLOCK = 2**22  # entries of scaled rows that are made at once
 BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the data
 SPARSE_SLOWER = 3.0  # an entry of a sparse row, than one of a dense row
 SMALL_WORK = 1e6  # flops, which BLAS does on one thread anyway
+FEW_CLASSES = 6  # one after the other: NumPy takes rows so short four times as long
 STEP = 1e6  # flops in the time that a step takes besides its gradient
 PART = 0.25  # of the cost of a whole Hessian of several classes, after which it is made
 SLOW = 0.1  # of the fall of f in the metric before: in a good one there is less left
@@ -215,7 +216,9 @@ class MetricFactory:
     @cached_property
     def row_products(self) -> Array:
         """X X^T, which the metrics in the space of the rows have in common."""
-        return multiply_rows(self.problem.X)
+        products = multiply_rows(self.problem.X)
+        _check_scales(products.diagonal())
+        return products
 
     def _gram_work(self, size: int) -> float:
         """The work for a Gram matrix of so many variables, and its factor."""
@@ -244,10 +247,13 @@ class MetricFactory:
             work = self._sketch_work()
         return interruptible(work, self._build, w, number, kind, work)
 
+    @np.errstate(over="ignore", invalid="ignore")  # squares that overflow are told in a sentence
     def _build(self, w: Array, number: int, kind: str, work: float) -> Metric:
         p, w = self.problem, w.ravel()
         if kind == "diag":
-            return Diagonal(np.maximum(p.column_scales, _least(p)))
+            scales = np.maximum(p.column_scales, _least(p))
+            # With an entry for each, for to divide a row of classes by one entry is slow.
+            return Diagonal(np.repeat(scales, p.classes))
         # For little work, the switch itself would take longer.
         with nullcontext() if work < SMALL_WORK else threads.blas_on_one_thread():
             if kind == "rows":
@@ -256,12 +262,12 @@ class MetricFactory:
                 return RowSpace(p.X, roots, p.l2, p.intercept, self.row_products)
             if kind == "gram" and _is_whole(p):
                 return Dense.of(_add_floor(p, p.hessian_block(w)))
-            rng = np.random.default_rng(child(self.root, METRICS, number))
+            seed = child(self.root, METRICS, number)
             if kind == "gram":
-                return Dense.of(gram(p, w, rng))
+                return Dense.of(gram(p, w, seed))
             if kind == "blocks":
-                return blocks(p, w, rng, self.row_products if _fits_rows(p) else None)
-            return nystrom(p, w, rng)
+                return blocks(p, w, seed, self.row_products if _fits_rows(p) else None)
+            return nystrom(p, w, seed)
 
 
 def make_factory(kind: Any, problem: Problem, root: Root, learns: bool = False) -> MetricFactory:
@@ -276,8 +282,6 @@ def make_factory(kind: Any, problem: Problem, root: Root, learns: bool = False) 
     regression: Any = problem
     if regression.variables == 0:
         raise ValueError("the problem has no variables: X has no columns")
-    if not np.isfinite(regression.column_scales).all():
-        raise ValueError("X is too large, its squares overflow: divide its columns by a number")
     if kind == "rows" and not (regression.l2 > 0.0 and regression.loss != SOFTMAX):
         raise ValueError(
             'metric="rows" is for regressions of one output and l2 > 0, by which it divides; use '
@@ -323,22 +327,31 @@ def _sample_size(p: Any, size: int) -> int:
     return min(n, some)
 
 
-def _sample(p: Any, m: int, rng: np.random.Generator) -> Any:
-    """The numbers of m rows in their order, or all of them."""
+def _sample(p: Any, m: int, rng: Root | np.random.Generator) -> Any:
+    """The numbers of m rows in their order, or all of them, for which nothing is drawn."""
     n = p.row_count
-    return slice(None) if m >= n else np.sort(rng.choice(n, m, replace=False))
+    if m >= n:
+        return slice(None)
+    return np.sort(np.random.default_rng(rng).choice(n, m, replace=False))
+
+
+def _check_scales(scales: Array) -> Array:
+    """Refuse an X by the sums of squares of its columns or rows; return them."""
+    if not np.isfinite(scales).all():
+        raise ValueError("X is too large, its squares overflow: divide its columns by a number")
+    return scales
 
 
 def _least(p: Any) -> float:
     """What the eigenvalues of a metric are kept above: a column may be empty, and far away all
     losses are straight lines."""
-    return max(float(np.finfo(np.float64).eps * p.column_scales.sum()), 1e-300)
+    return max(math.ulp(1.0) * float(_check_scales(p.column_scales).sum()), 1e-300)
 
 
-def _floor(p: Any) -> Array:
+def _floor(p: Any, scales: Array) -> Array:
     """What keeps a factorisation from failing: small against each entry of the diagonal, for the
     columns may be of any scale; 1 for an empty column, along which nothing ever moves."""
-    scales = p.column_scales
+    _check_scales(scales)
     floor: Array = np.maximum(math.ulp(1.0) * p.variables * scales, 1e-300)
     floor[scales == 0.0] = 1.0
     return floor
@@ -364,7 +377,7 @@ def _fits_rows(p: Any) -> bool:
     """Tell whether the space of the rows is the smaller one, and the penalty large enough to divide
     by: what is lost in the difference of `RowSpace` is eps times the Hessian over it."""
     is_small = p.is_here and p.row_count < p.variables and p.row_count <= MOST_GRAM
-    return is_small and bool(p.l2 > LEAST_L2 * float(p.column_scales.sum()))
+    return is_small and bool(p.l2 > LEAST_L2 * p.trace)
 
 
 def _is_wide(p: Any) -> bool:
@@ -389,12 +402,14 @@ def _is_whole(p: Any) -> bool:
 
 def _add_floor(p: Any, P: Array) -> Array:
     """Add to the diagonal what keeps a factorisation from failing."""
-    own = math.ulp(1.0) * p.variables * P.diagonal()
-    P.flat[:: len(P) + 1] += np.maximum(_floor(p), own)
+    own = P.diagonal()
+    # Of a squared loss the diagonal has the scales of the columns, which take a pass over X.
+    scales = own if p.loss == SQUARED else np.maximum(p.column_scales, own)
+    P.flat[:: len(P) + 1] += _floor(p, scales)
     return P
 
 
-def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
+def gram(p: Any, w: Array, rng: Root | np.random.Generator) -> Array:
     """The Hessian, its losses from a sample of rows."""
     m = _sample_size(p, p.dim)
     P = p.sum_over_rows(sum_curvatures, w, m, index=_sample(p, m, rng))
@@ -403,7 +418,7 @@ def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
         each = np.arange(p.variables)
         tensor = P.reshape(p.variables, p.classes, p.variables, p.classes)
         tensor[each, :, each, :] += (_unseen(p) / p.classes)[:, None, None]
-    P[np.diag_indices(len(P))] += np.repeat(_penalty(p) + _floor(p), p.classes)
+    P[np.diag_indices(len(P))] += np.repeat(_penalty(p) + _floor(p, p.column_scales), p.classes)
     return np.asarray(P)
 
 
@@ -447,7 +462,9 @@ def _add_diagonals(P: Array, classes: int) -> Array:
     return P
 
 
-def blocks(p: Any, w: Array, rng: np.random.Generator, products: Array | None = None) -> Metric:
+def blocks(
+    p: Any, w: Array, rng: Root | np.random.Generator, products: Array | None = None
+) -> Metric:
     """The blocks of the Hessian along the directions in which the mean of the C_i is diagonal; with
     X X^T, in the space of the rows."""
     m = p.row_count if products is not None else _sample_size(p, p.variables)
@@ -455,7 +472,7 @@ def blocks(p: Any, w: Array, rng: np.random.Generator, products: Array | None = 
     mean = p.sum_over_rows(sum_class_curvatures, w, index=index) / m
     # Shifted, the last is (1, ..., 1), along which every C_i is zero.
     directions = np.linalg.eigh(mean + 1.0 / p.classes)[1]
-    diagonal = _penalty(p) + _floor(p)
+    diagonal = _penalty(p) + _floor(p, p.column_scales)
     metrics: list[Metric] = []
     if products is not None:
         for slopes in _slopes_along(p.curvatures(w, index), directions).T:
@@ -493,7 +510,13 @@ def _outer(rows: Any, factors: Array) -> Any:
     m, d = rows.shape
     K = factors.shape[1]
     if isinstance(rows, np.ndarray):
-        return (rows[:, :, None] * factors[:, None, :]).reshape(m, d * K)
+        products = np.empty((m, d, K))
+        if K > FEW_CLASSES:
+            np.multiply(rows[:, :, None], factors[:, None, :], out=products)
+        else:
+            for k in range(K):
+                np.multiply(rows, factors[:, k, None], out=products[:, :, k])
+        return products.reshape(m, d * K)
     from scipy import sparse
 
     rows = rows if rows.has_sorted_indices else rows.sorted_indices()
@@ -540,10 +563,10 @@ def _sparse_gram(X: Any) -> Array:
     return np.asarray(upper + np.triu(upper, 1).T)
 
 
-def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Metric:
+def nystrom(p: Any, w: Array, rng: Root | np.random.Generator) -> Metric:
     """The largest eigenvalues of a sample's Hessian and their directions; elsewhere, the
     smallest of these in place of the rest."""
-    n, d = p.row_count, p.dim
+    n, d, least, rng = p.row_count, p.dim, _least(p), np.random.default_rng(rng)
     rank = min(RANK, n, d)
     index = _sample(p, min(SAMPLE * rank, n), rng)
     rows, q = p.sample_curvatures(w, index)
@@ -551,9 +574,9 @@ def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Metric:
     rows_first = len(q) <= d  # the smaller of S S^T and S^T S, which have the same eigenvalues
     K = S @ S.T if rows_first else S.T @ S
     values, vectors = np.linalg.eigh(K.toarray() if p.is_sparse else K)
-    kept = values > max(values[-1] * 1e-12, _least(p))
+    kept = values > max(values[-1] * 1e-12, least)
     if not np.any(kept):
-        return Diagonal(np.full(d, p.l2 + _least(p)))
+        return Diagonal(np.full(d, p.l2 + least))
     values, vectors = values[kept][::-1][:rank], vectors[:, kept][:, ::-1][:, :rank]
     # Through S^T in both cases: a column that is empty stays so, to the last bit.
     U = S.T @ vectors / np.sqrt(values) if rows_first else S.T @ (S @ vectors) / values

@@ -249,7 +249,7 @@ def minimize(
 
     opened = checkpoints.open_checkpointer(path, every, resume, identity)
     with opened as checkpointer, bar(stepper.name, limits.maxiter, progress) as show:
-        loop = Loop(stepper, ticking.stream(), limits, callback=called, bar=show,
+        loop = Loop(stepper, ticking, limits, callback=called, bar=show,
                     checkpointer=checkpointer)  # fmt: skip
         try:
             loop.run()

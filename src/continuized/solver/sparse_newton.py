@@ -90,7 +90,7 @@ class SupportSolver:
         from continuized.solver.kernels.coordinate_passes import find_slopes
 
         y, (_, l2, _, _) = at.y.ravel().astype(np.float64), self._constants
-        psi, slopes = self._constants[[0, 2, 3]], np.empty(y.size)
+        psi, slopes = self._constants.take((0, 2, 3), axis=0), np.empty(y.size)
         return math.sqrt(find_slopes(at.g.ravel() + l2 * y, y, psi, slopes))
 
     def _descend(self, evaluator: Evaluator, at: Evaluation) -> Evaluation | None:

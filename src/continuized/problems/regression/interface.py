@@ -156,6 +156,11 @@ class Regression(Problem):
         return np.append(scales, each) if self.intercept else scales
 
     @cached_property
+    def trace(self) -> float:
+        """The sum of the `column_scales`, the trace of such a Hessian of one class."""
+        return float(self.column_scales.sum())
+
+    @cached_property
     def x_star(self) -> Array | None:  # type: ignore[override]
         """The minimiser, where known."""
         return None

@@ -20,7 +20,7 @@ from continuized.support.threads import interruptible
 
 DIRECT_UP_TO = 2000  # the number of variables for which the minimiser is computed directly,
 DIRECT_ENTRIES = 2**25  # unless X has more entries than this
-BLOCK = 2**17  # entries of X that softmax takes at once: they stay in cache, as float64 too
+BLOCK = 2**17  # entries of X that softmax takes at once, or some more: they stay in cache
 GRAM_BLOCK = 2**22  # entries of scaled rows that are made at once
 LEAST_ROWS = 64
 SMALL_WORK = 1e6  # products, which BLAS does on one thread anyway
@@ -233,6 +233,15 @@ class LeastSquares(SingleOutput):
         return np.ones(len(predictions))
 
     @cached_property
+    def trace(self) -> float:
+        """As for all, but without the scales, which a direct solver does not ask for otherwise."""
+        if self.is_sparse or self.is_weighted or self.X.dtype != np.float64:
+            return super().trace
+        entries = self.X.ravel()
+        mean = threads.inner(entries, entries) / self.row_count
+        return mean + self.l2 * self.column_count + self.intercept
+
+    @cached_property
     def x_star(self) -> Array | None:  # type: ignore[override]
         """The least-norm minimiser, by a direct solver; None where that would be too dear."""
         n, d = self.X.shape
@@ -378,7 +387,8 @@ class SoftmaxRegression(Linear):
         """
         d = self.column_count
         gradient, total = np.zeros(W.shape), 0.0
-        at_once = max(BLOCK // max(d, 1), LEAST_ROWS)
+        blocks = max((last - first) * d // BLOCK, 1)  # as long as can be: each takes many calls
+        at_once = max(-(-(last - first) // blocks), LEAST_ROWS)
         for start in range(first, last, at_once):
             rows = slice(start, min(start + at_once, last))
             X = self.X[rows]

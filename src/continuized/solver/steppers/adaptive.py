@@ -185,6 +185,8 @@ class AdaptiveStepper(Stepper):
         seen = 0.0 if self.support is None else self._begin_on_support(value)
         L = 1.0 if known or near_1 else seen or self.evaluator.first_L(self.last)
         self.schedule = FixedSchedule(known) if known else AdaptiveSchedule(L)
+        if self.support is not None and self.support.is_done and self.improved is not None:
+            return self._end_on_support(self.improved, row)
         return Progress(rows=row)
 
     def _begin_on_support(self, value: float) -> float:
@@ -197,6 +199,18 @@ class AdaptiveStepper(Stepper):
         self.best = self.last = self.improved = better
         self.x = self.z = better.y
         return self.evaluator.least_L(first, better)
+
+    def _end_on_support(self, at: Evaluation, row: tuple[int, float, float]) -> Progress:
+        """End before the first event, at a point whose least subgradient is known to be at most
+        tol: no gradient mapping is larger, and no step is taken to measure it.
+
+        The second row is of event 0, too.
+        """
+        assert self.support is not None
+        value, self.is_small = self.support.value, True
+        self.shown = at.y, value
+        rows = ([0, 0], [0.0, 0.0], [row[2], value]) if self.options.record else row
+        return Progress(Status.CONVERGED, rows)
 
     def advance(self, events: Events) -> Progress:
         return self._event(next(events.each()))
@@ -235,8 +249,6 @@ class AdaptiveStepper(Stepper):
 
         NaN where the prox gave a point that is not finite: the point before it stays the last.
         """
-        if at is self.improved and self.support is not None and self.support.is_done:
-            return self._end_on_support(at)
         gamma, gamma_prime = self.schedule.steps()
         begins_anew = self.metric.corrects  # from y, in a metric of this event's own
         x, g, q = at[:1] + at[2:] if begins_anew else after_step(at, gamma, self.prox)
@@ -257,14 +269,6 @@ class AdaptiveStepper(Stepper):
         elif not small:
             self._jump(at, x, z - gamma_prime * q, g)
         return found[1]
-
-    def _end_on_support(self, at: Evaluation) -> float:
-        """End at a point whose least subgradient is known to be at most tol: no gradient mapping
-        is larger, and no step is taken to measure it."""
-        assert self.support is not None
-        self.best, self.last, self.is_small = at, at, True
-        self.shown = at.y, self.support.value
-        return self.support.value
 
     def _measure(self, at: Evaluation, x: Array, gamma: float) -> float:
         """Evaluate the criterion; remember how it fell, and when x moved."""
