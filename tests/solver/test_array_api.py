@@ -264,9 +264,8 @@ def test_a_problem_of_the_users_own_brings_its_constants() -> None:
     assert torch.equal(r.x, run(torch, L=L, mu=MU, maxiter=30).x)
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
-def test_a_norm_is_finite_where_its_square_is_not(library: str) -> None:
-    xp = {"numpy": np, "torch": torch, "array_api_strict": array_api_strict}[library]
+@pytest.mark.parametrize("xp", [np, torch])
+def test_a_norm_is_finite_where_its_square_is_not(xp: Any) -> None:
     assert norm(xp.asarray([3e200, 4e200], dtype=xp.float64)) == pytest.approx(5e200)
     assert norm(xp.asarray([math.inf, 1.0], dtype=xp.float64)) == math.inf
     assert math.isnan(norm(xp.asarray([math.nan, 1e200], dtype=xp.float64)))
