@@ -6,7 +6,7 @@
 
 A session makes a virtual environment of its own, with the tested versions of what it needs.
 .ci/run has one environment for all, and calls them with --no-venv; then nothing is installed.
-What follows `--` is given to pytest.
+What follows `--` is given to pytest, or to the tool that a session runs.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def processors(session: nox.Session) -> None:
 def without_numba(session: nox.Session) -> None:
     """Tests of all kinds where Numba cannot be imported."""
     prepare(session, ".[test]")
-    python(session, "tools/check_without_numba.py")
+    python(session, "tools/check_without_numba.py", *session.posargs)
 
 
 @nox.session(default=False)
@@ -147,20 +147,8 @@ def layers(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """The pages, with their notebooks run; they fetch nothing from elsewhere."""
     prepare(session, ".[all]", *group("docs"))
-    python(
-        session,
-        "-m",
-        "sphinx",
-        "-j",
-        "auto",
-        "-W",
-        "--keep-going",
-        "-q",
-        "-b",
-        "html",
-        "docs",
-        "site",
-    )
+    options = "-j", "auto", "-W", "--keep-going", "-q", "-b", "html"
+    python(session, "-m", "sphinx", *options, "docs", "site")
     python(session, "tools/check_docs.py", "site", "--narrow")
 
 

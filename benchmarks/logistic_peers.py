@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from benchmarks.peers import load
+from benchmarks.peers import as_matrix, load
+from benchmarks.race import Solve
 from benchmarks.timing import NotRunError
 from continuized.problems import LogisticRegression
 from continuized.problems.base import Array
-
-Solve = Callable[[LogisticRegression, float], Array]
 
 ITERATIONS = 2000
 LARGEST_HESSIAN = 2_000  # columns; at 50,000 it would take 20 GB
@@ -37,14 +35,12 @@ def sklearn(solver: str) -> Solve:
 
 def cyanure(p: LogisticRegression, tol: float) -> Array:
     """Its default solver."""
-    from scipy.sparse import csr_matrix
-
     estimators = load("cyanure", "estimators")
     model = estimators.Classifier(
         loss="logistic", penalty="l2", lambda_1=p.l2, fit_intercept=False, tol=tol,
         max_iter=ITERATIONS, verbose=False,
     )  # fmt: skip
-    model.fit(csr_matrix(p.X) if p.is_sparse else p.X, p.y)
+    model.fit(as_matrix(p.X), p.y)
     w: Array = np.asarray(model.get_weights()).ravel()
     return w
 
@@ -61,17 +57,11 @@ def skglm(solver: str) -> Solve:
             penalty = penalties.L1_plus_L2(p.l2, 0.0)
             options["fit_intercept"] = False
         logistic = load("skglm", "datafits").Logistic()
-        w: Array = getattr(solvers, solver)(**options).solve(_columns(p), p.y, logistic, penalty)[0]
+        X = as_matrix(p.X, columns=True)
+        w: Array = getattr(solvers, solver)(**options).solve(X, p.y, logistic, penalty)[0]
         return w
 
     return solve
-
-
-def _columns(p: LogisticRegression) -> Any:
-    """The data by columns, as skglm wants them."""
-    from scipy.sparse import csc_matrix
-
-    return csc_matrix(p.X) if p.is_sparse else np.asfortranarray(p.X)
 
 
 SOLVERS: dict[str, Solve] = {

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
+import numpy as np
+
 # The name to install, and the name to import.
 PEERS = {
     "jax": "jax",
@@ -70,6 +72,15 @@ def in_doubles(work: Callable[..., Any]) -> Callable[..., Any]:
             return work(*arguments)
 
     return doubled
+
+
+def as_matrix(X: Any, columns: bool = False) -> Any:
+    """X in the old classes of SciPy, which the peers take; by columns, where they want it so."""
+    from scipy.sparse import csc_matrix, csr_matrix
+
+    if isinstance(X, np.ndarray):
+        return np.asfortranarray(X) if columns else X
+    return csc_matrix(X) if columns else csr_matrix(X)
 
 
 def first_line(error: BaseException) -> str:

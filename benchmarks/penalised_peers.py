@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import continuized as cz
-from benchmarks.peers import load
+from benchmarks.peers import as_matrix, load
 from benchmarks.race import Solve
 from continuized.problems import LeastSquares
 from continuized.problems.base import Array
@@ -29,15 +29,6 @@ class Lasso(NamedTuple):
         return float(self.l1.weight)
 
 
-def matrix(X: Any, columns: bool = False) -> Any:
-    """X in the old classes of SciPy, which the peers take; by columns, where they want it so."""
-    from scipy.sparse import csc_matrix, csr_matrix
-
-    if isinstance(X, np.ndarray):
-        return np.asfortranarray(X) if columns else X
-    return csc_matrix(X) if columns else csr_matrix(X)
-
-
 def sklearn_ridge(solver: str) -> Solve:
     """One of scikit-learn's solvers."""
 
@@ -46,7 +37,7 @@ def sklearn_ridge(solver: str) -> Solve:
         model = linear.Ridge(
             p.l2 * len(p.y), fit_intercept=False, solver=solver, tol=tol, random_state=0
         )
-        w: Array = model.fit(matrix(p.X), p.y).coef_
+        w: Array = model.fit(as_matrix(p.X), p.y).coef_
         return w
 
     return solve
@@ -68,7 +59,7 @@ def _cyanure(p: LeastSquares, penalty: str, weight: float, tol: float) -> Array:
         penalty=penalty, lambda_1=weight, fit_intercept=False, tol=tol,
         max_iter=ITERATIONS, verbose=False,
     )  # fmt: skip
-    model.fit(matrix(p.X), p.y)
+    model.fit(as_matrix(p.X), p.y)
     w: Array = np.asarray(model.get_weights()).ravel()
     return w
 
@@ -87,7 +78,7 @@ def skglm_lasso(p: Lasso, tol: float) -> Array:
 def _skglm(p: LeastSquares, penalty: Any, tol: float) -> Array:
     solver = load("skglm", "solvers").AndersonCD(tol=tol, fit_intercept=False)
     quadratic = load("skglm", "datafits").Quadratic()
-    w: Array = solver.solve(matrix(p.X, columns=True), p.y, quadratic, penalty)[0]
+    w: Array = solver.solve(as_matrix(p.X, columns=True), p.y, quadratic, penalty)[0]
     return w
 
 
@@ -95,14 +86,14 @@ def sklearn_lasso(p: Lasso, tol: float) -> Array:
     """Coordinate descent."""
     linear = load("scikit-learn", "linear_model")
     model = linear.Lasso(p.weight, fit_intercept=False, tol=tol, max_iter=ITERATIONS)
-    w: Array = model.fit(matrix(p.smooth.X, columns=True), p.smooth.y).coef_
+    w: Array = model.fit(as_matrix(p.smooth.X, columns=True), p.smooth.y).coef_
     return w
 
 
 def celer(p: Lasso, tol: float) -> Array:
     """Coordinate descent on working sets."""
     model = load("celer").Lasso(p.weight, fit_intercept=False, tol=tol)
-    w: Array = model.fit(matrix(p.smooth.X, columns=True), p.smooth.y).coef_
+    w: Array = model.fit(as_matrix(p.smooth.X, columns=True), p.smooth.y).coef_
     return w
 
 

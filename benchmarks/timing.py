@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from benchmarks.outcome import ABSENT, AT_LEAST, FAILED, NOT_RUN, TIMED, Contest, Entry
@@ -154,6 +154,17 @@ def seconds_of(work: Work) -> float:
         return time.perf_counter() - started
 
     return quietly(timed)
+
+
+def time_in_turn(works: Mapping[str, Work], rounds: int) -> dict[str, float]:
+    """Seconds of each, the minimum over rounds in which all work; the first calls do not count."""
+    best = dict.fromkeys(works, math.inf)
+    for work in works.values():
+        quietly(work)
+    for _ in range(rounds):
+        for name, work in works.items():
+            best[name] = min(best[name], seconds_of(work))
+    return best
 
 
 def rotated(names: list[str], by: int) -> list[str]:

@@ -19,8 +19,8 @@ checkpoints would wait for it twelve thousand times.
 Coverage.  What compiles, draws pictures and rewrites the assertions of tests is Python of other
 libraries, where no line is counted, but a trace function is called at each of its lines all the
 same; a large part of the time of all tests, it would take half as long again.  Of this package,
-only what says how to compile is lost to the count: the inside of the intrinsics in `jit`, and of
-the choice of a node model in `interface`.
+only what says how to compile is lost to the count: the inside of the intrinsics in `jit_numba`, and
+of the choice of a node model in `interface`.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def lowest(lines: Iterable[str]) -> dict[str, str]:
     may say behind a semicolon where it is wanted."""
     found: dict[str, str] = {}
     for line in lines:
-        match = REQUIREMENT.fullmatch(line.partition(";")[0])
+        match = REQUIREMENT.fullmatch(line)
         if match is None:
             raise ValueError(f"{line!r} has no lowest version: write name>=version")
         name, version = match.groups()

@@ -115,9 +115,8 @@ def problems() -> Iterator[tuple[str, Bounded, dict[str, Solve]]]:
         f = cz.problems.LogisticRegression(X, signs, 1e-4)
         yield f"logistic in a box, {name}", Bounded(f, -half, half), LOGISTIC
     X, y = data.planted(data.sparse_rows(20_000, 2_000, 25, rng))
-    sparse = {name: solve for name, solve in SQUARES.items() if name != "nnls"}
     f = cz.problems.LeastSquares(X, y)
-    yield "non-negative, 20000 x 2000 sparse", Bounded(f, 0.0, np.inf), sparse
+    yield "non-negative, 20000 x 2000 sparse", Bounded(f, 0.0, np.inf), SQUARES
 
 
 def main() -> None:

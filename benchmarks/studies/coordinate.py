@@ -23,9 +23,8 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from scipy import sparse
 
 import continuized as cz
 from benchmarks.data import sparse_rows
+from benchmarks.timing import time_in_turn
 from continuized.process.compiled import coefficients
 
 TOLERANCES = np.outer(10.0 ** -np.arange(1, 10), [1.0, 0.5, 0.2]).ravel()
@@ -105,21 +105,8 @@ def advancer(p: cz.Problem, accelerated: bool) -> Callable[[], None]:
     return work
 
 
-def timed(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Seconds, the minimum over interleaved rounds; the first call of each is not counted."""
-    best = dict.fromkeys(works, float("inf"))
-    for work in works.values():
-        work()
-    for _ in range(rounds):
-        for name, work in works.items():
-            started = time.perf_counter()
-            work()
-            best[name] = min(best[name], time.perf_counter() - started)
-    return best
-
-
 def show_cost_of_a_pass(p: cz.Problem, rounds: int) -> None:
-    best = timed({str(a): advancer(p, a) for a in (True, False)}, rounds)
+    best = time_in_turn({str(a): advancer(p, a) for a in (True, False)}, rounds)
     ratio = best["True"] / best["False"]
     print(f"  an accelerated pass costs {ratio:.2f} x a plain one", end="")
     print(f"   ({best['True'] * 1e3:.1f} ms, {best['False'] * 1e3:.1f} ms)", flush=True)
@@ -180,7 +167,7 @@ def show_times(p: cz.problems.LogisticRegression, f_star: float, rounds: int) ->
             print(f"  {name:28} does not reach 1e-6")
         else:
             works[f"{name}, tol {tol:.0e}"] = lambda solve=solve, tol=tol: solve(tol)
-    best = timed(works, rounds)
+    best = time_in_turn(works, rounds)
     base = next(iter(best.values()))
     for name, seconds in best.items():
         print(f"  {name:36}{seconds / base:7.2f} x   ({seconds:.2f} s)", flush=True)

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 import continuized as cz
-from benchmarks.studies.coordinate import timed
+from benchmarks.timing import time_in_turn
 from continuized.process.compiled import coefficients
 
 ROWS = 1000
@@ -74,7 +74,7 @@ def time_of_an_event(cases: list[tuple[int, int]], rounds: int) -> dict[str, lis
     works = {}
     for case in cases:
         works[f"event {case}"], works[f"touch {case}"] = events_of(*case)
-    best = timed(works, rounds)
+    best = time_in_turn(works, rounds)
     per = 1e9 / (BLOCKS * BLOCK)
     return {kind: [per * best[f"{kind} {case}"] for case in cases] for kind in ("event", "touch")}
 

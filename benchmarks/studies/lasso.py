@@ -26,11 +26,12 @@ import continuized as cz
 from benchmarks import data
 from benchmarks.penalised_peers import Lasso, celer, skglm_lasso, sklearn_lasso
 from benchmarks.race import Solve
+from benchmarks.timing import time_in_turn
 from continuized.problems.base import Array
 
 GAP = 1e-6
 TOLERANCES = np.geomspace(1e-3, 1e-10, 15).tolist()
-PATIENCE = 30.0  # seconds that a solve may take to be tried again with a smaller tol
+MOST_SECONDS = 30.0  # seconds that a solve may take to be tried again with a smaller tol
 
 
 def sets() -> Iterator[tuple[str, Any, Array, float]]:
@@ -96,7 +97,7 @@ def loosest(p: Lasso, solve: Solve) -> float | None:
         began = time.perf_counter()
         if gap(p, solve(p, tol)) <= GAP:
             return tol
-        if time.perf_counter() - began > PATIENCE:
+        if time.perf_counter() - began > MOST_SECONDS:
             return None
     return None
 
@@ -115,13 +116,8 @@ def main() -> None:
             for name, method in OURS.items()
         } | PEERS
         tols = {name: loosest(p, solve) for name, solve in solvers.items()}
-        best = dict.fromkeys(solvers, np.inf)
-        for _ in range(repeats):
-            for name, tol in tols.items():
-                if tol is not None:
-                    began = time.perf_counter()
-                    solvers[name](p, tol)
-                    best[name] = min(best[name], time.perf_counter() - began)
+        works = {name: partial(solvers[name], p, tol) for name, tol in tols.items() if tol}
+        best = dict.fromkeys(solvers, np.inf) | time_in_turn(works, repeats)
         print(f"{title}, weight {share:g}")
         for name, seconds in best.items():
             count = f"{passes[name][-1]:7.0f} passes" if passes.get(name) else ""

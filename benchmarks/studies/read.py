@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 import continuized as cz
+from benchmarks.timing import time_in_turn
 
 ROUNDS = 10
 
@@ -36,22 +37,19 @@ def write(path: Path, n: int, d: int, per_row: int, ones: bool) -> Path:
 
 
 def compare(path: Path) -> None:
-    X, y = cz.problems.read(path)  # compile
+    X, y = cz.problems.read(path)
     theirs = load_svmlight_file(str(path))
     assert np.array_equal(y, theirs[1])
     for part in ("data", "indices", "indptr"):
         assert np.array_equal(getattr(X, part), getattr(theirs[0], part))
-    best = [float("inf"), float("inf")]
-    for _ in range(ROUNDS):
-        for k, work in enumerate((cz.problems.read, load_svmlight_file)):
-            started = time.perf_counter()
-            work(str(path))
-            best[k] = min(best[k], time.perf_counter() - started)
+    readers = {"continuized": cz.problems.read, "scikit-learn": load_svmlight_file}
+    works = {name: partial(reader, str(path)) for name, reader in readers.items()}
+    best = time_in_turn(works, ROUNDS)
     megabytes = path.stat().st_size / 1e6
     print(f"{path.name}: {megabytes:.1f} MB, minimum of {ROUNDS} interleaved rounds")
-    for name, seconds in zip(("continuized", "scikit-learn"), best, strict=True):
+    for name, seconds in best.items():
         print(f"  {name:14}{seconds * 1e3:8.1f} ms{megabytes / seconds:8.0f} MB/s", end="")
-        print(f"{seconds / best[0]:8.2f} x ours")
+        print(f"{seconds / best['continuized']:8.2f} x ours")
 
 
 def main() -> None:

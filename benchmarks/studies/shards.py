@@ -10,27 +10,21 @@ most 1.3 times the time of one process.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import continuized as cz
+from benchmarks.timing import time_in_turn
 
 PASSES, RUNS = 100, 5
 
 
-def compare(what: str, repeats: int, work: Callable[[Any], Any], problems: list[Any]) -> None:
-    best = [float("inf")] * len(problems)
-    for problem in problems:
-        work(problem)  # compile, and start threads
-    for _ in range(repeats):
-        for k, problem in enumerate(problems):
-            started = time.perf_counter()
-            work(problem)
-            best[k] = min(best[k], time.perf_counter() - started)
-    one, shards = (1e3 * seconds for seconds in best)
+def compare(what: str, repeats: int, work: Callable[[Any], Any], whole: Any, sharded: Any) -> None:
+    works = {"one": partial(work, whole), "shards": partial(work, sharded)}
+    one, shards = (1e3 * seconds for seconds in time_in_turn(works, repeats).values())
     print(f"{what}: {one:.1f} ms in one process, {shards:.1f} ms in shards: {shards / one:.2f} x")
 
 
@@ -45,10 +39,9 @@ def main() -> None:
     w = 0.01 * rng.standard_normal(d)
     halves = [kind(X[rows], y[rows], l2=1e-3) for rows in (slice(n), slice(n, 2 * n))]
     with cz.network.Sharded(halves) as p:
-        both = [whole, p]
-        compare("value and gradient", PASSES, lambda q: q.value_and_gradient(w), both)
+        compare("value and gradient", PASSES, lambda q: q.value_and_gradient(w), whole, p)
         how: Any = {"method": "auto", "tol": 1e-8, "rng": 0}
-        compare('method="auto"', RUNS, lambda q: cz.minimize(q, np.zeros(d), **how), both)
+        compare('method="auto"', RUNS, lambda q: cz.minimize(q, np.zeros(d), **how), whole, p)
 
 
 if __name__ == "__main__":

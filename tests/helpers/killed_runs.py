@@ -108,7 +108,7 @@ def kill_a_save(path: Path) -> None:
         assert header["number"] >= known + (steps if whole == path else steps - 1)
         assert np.all(arrays["a"] == header["number"])
         known = header["number"]
-        if whole != path:  # as a keeper would, once it goes on from the previous one
+        if whole != path:  # as a checkpointer would, once it goes on from the previous one
             checkpoints.save(path, header, arrays, keep=False)
 
 

@@ -153,6 +153,23 @@ def test_columns_that_are_left_out_may_hold_anything(tmp_path: Path) -> None:
     same_bits(np.column_stack([data.X, data.y]), [[1, 2], [3, 4]])
 
 
+def test_one_column_need_not_be_in_a_list(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.csv", b"ab,a,b,y\n1,2,3,4\n5,6,7,8\n")
+    assert read(path, drop="ab").names == ("a", "b")
+    assert read(path, drop=2).names == ("ab", "b")
+    assert read(path, columns="ab").names == ("ab",)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("drop", None), ("drop", [1.5]), ("columns", 3), ("columns", [1]), ("columns", {"a": 1})],
+)
+def test_what_is_no_name_of_a_column_is_refused(tmp_path: Path, option: str, value: Any) -> None:
+    path = put(tmp_path, "a.csv", text().encode())
+    with pytest.raises(TypeError, match=f"{option} must be names .*of columns, got"):
+        read(path, **{option: value})
+
+
 def test_columns_by_name(tmp_path: Path) -> None:
     path = put(tmp_path, "a.csv", b"c,y,word,a\n1,2,x,3\n4,5,y,6\n")
     data = read(path, columns=["a", "c"], label="y", labelled=False)

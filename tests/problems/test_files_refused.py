@@ -87,7 +87,10 @@ BAD_CSV = [
     (b"5,3,cat\n4,7,dog\n6,2,cat\n", "numbers, and 'cat' is a label of other rows too; add"),
     (b"a,,y\n1,2,3\n", ", line 1: column 2 has no name that can be shown; name it"),
     (b"a,a,y\n1,2,3\n", ", line 1: columns 1 and 2 are both called 'a'; rename one"),
-    (b"y,label,a\n1,2,3\n", ", line 1: both 'y' and 'label' may be the label: say which"),
+    (
+        b"y,label,a\n1,2,3\n",
+        ", line 1: both 'y' and 'label' may be the label: say which; give label=",
+    ),
     (b"y,y\n1,2\n", ", line 1: both 'y' and 'y' may be the label"),
     (b"a,\xffb\n1,2\n", ", line 1: the header is not UTF-8 text; save the file as UTF-8"),
     ("a,y\n1,2\n".encode("utf-16"), ": UTF-16 text; save it as UTF-8"),

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import continuized as cz
+from continuized.solver.array_api import norm
 from continuized.solver.steppers import fixed
 
 LIBRARIES = {"torch": torch, "array-api-strict": array_api_strict}
@@ -261,3 +262,10 @@ def test_a_problem_of_the_users_own_brings_its_constants() -> None:
     r = cz.minimize(p, torch.zeros(3, dtype=torch.float64), rng=3, maxiter=30)
     assert r.method == cz.Continuized(L, MU)
     assert torch.equal(r.x, run(torch, L=L, mu=MU, maxiter=30).x)
+
+
+@pytest.mark.parametrize("xp", [np, torch])
+def test_a_norm_is_finite_where_its_square_is_not(xp: Any) -> None:
+    assert norm(xp.asarray([3e200, 4e200], dtype=xp.float64)) == pytest.approx(5e200)
+    assert norm(xp.asarray([math.inf, 1.0], dtype=xp.float64)) == math.inf
+    assert math.isnan(norm(xp.asarray([math.nan, 1e200], dtype=xp.float64)))

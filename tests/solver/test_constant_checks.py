@@ -13,6 +13,7 @@ from scipy import sparse
 
 import continuized as cz
 from continuized import ConstantsWarning
+from continuized.solver import constant_checks as checks
 from tests.invariants.registry import (
     PAIRS,
     PYTHON_PROBLEMS,
@@ -206,3 +207,33 @@ def test_right_constants_with_a_gradient_in_single_precision(shape: tuple[int, .
         cz.minimize(p.fun, np.zeros(shape), grad, method=m, rng=1, maxiter=500)
     with pytest.warns(cz.ConstantsWarning, match="too small"):
         cz.minimize(p.fun, np.zeros(shape), grad, L=0.5 * p.L, rng=1, maxiter=50)
+
+
+# The entries of `watch`, by hand
+
+
+def watch(tol: float | None = None) -> Any:
+    return checks.watch_for(cz.Continuized(1.0), tol, True, 2.2e-16)
+
+
+def test_the_first_ten_gradients_say_how_large_is_too_large() -> None:
+    seen = watch()
+    for step in range(12):
+        size = 10.0**step
+        checks.judge(seen, size * size, 0.0, 0.0, 0.0, 0.0)
+        largest = 10.0 ** min(step, 9)
+        assert seen[checks.LIMIT2] == pytest.approx((1e10 * largest) ** 2)
+
+
+@pytest.mark.parametrize("steps", [(1e-3, 1e150), (1e150, 1e-3)])
+def test_no_step_is_so_long_that_x_or_z_could_overflow(steps: tuple[float, float]) -> None:
+    assert checks.verdict(watch(), 1.0, math.inf, *steps) == checks.GO_ON
+    assert checks.verdict(watch(), 1e8, math.inf, *steps) == checks.NOT_FINITE
+
+
+def test_a_scale_of_gradients_that_overflows_is_none() -> None:
+    seen = watch()
+    checks.scale_of_gradients(seen, 4.0, -8.0)
+    assert seen[checks.G_MAX] == 64.0
+    checks.scale_of_gradients(seen, 1e10, 1e300)  # or no pair of gradients would be a witness
+    assert seen[checks.G_MAX] == 64.0

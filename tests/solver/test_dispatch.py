@@ -10,6 +10,7 @@ from scipy import sparse
 
 import continuized as cz
 from continuized import Status
+from continuized.solver import dispatch
 
 RNG = np.random.default_rng
 
@@ -29,6 +30,9 @@ def shaped(n: int, d: int, l2: float, filled: float = 1.0, kind: str = "logistic
         (shaped(60, 5, 0.1, kind="squared"), 'metric="gram"'),
         (shaped(200, 3100, 0.1, 0.01), 'metric="diag": only 0.01 of X is not zero'),
         (shaped(20, 500, 0.1), "cz.DualCoordinate()): 20 rows are fewer than 500 columns."),
+        # The dual is well conditioned up to about l2 = 1e-4, of these 20 rows.
+        (shaped(20, 500, 1e-3), "cz.DualCoordinate()): 20 rows are fewer than 500 columns."),
+        (shaped(20, 500, 5e-5), 'metric="rows"'),
         (shaped(20, 3100, 1e-7), 'metric="nystrom"'),
         (shaped(20, 200, 0.1), 'metric="rows": the Hessian is cheap to factorise in the space'),
         (shaped(20, 200, 1e-9), 'metric="gram": the Hessian of 200 variables'),
@@ -51,3 +55,9 @@ def test_auto(problem: Any, words: str) -> None:
 def test_auto_leaves_options_as_they_are(name: str, value: Any) -> None:
     r = cz.minimize(shaped(60, 8, 0.1), np.zeros(8), method="auto", maxiter=5, **{name: value})
     assert "as the options ask" in r.message
+
+
+def test_a_marked_method_has_a_thousand_passes_or_more() -> None:
+    few, many = (dispatch.limits_of(None, None, None, n) for n in (12, 1_000))
+    assert few == (1e-6, 100_000)
+    assert many == (1e-6, 1_000_000)

@@ -83,6 +83,22 @@ def test_a_start_at_the_minimum() -> None:
     assert r.fun == 0.0
 
 
+def test_a_gradient_norm_that_is_tol_is_enough() -> None:
+    p = cz.problems.Quadratic([1.0])
+    for given in ({"L": 1.0}, {"metric": np.ones(1)}):
+        assert cz.minimize(p, [2.0], tol=2.0, maxiter=0, **given).status is Status.CONVERGED
+        assert cz.minimize(p, [2.0], tol=1.9, maxiter=0, **given).status is Status.MAXITER
+
+
+def test_a_callback_that_stops_at_the_end_does_not_hide_that_it_is_one() -> None:
+    def stop(x: np.ndarray) -> None:
+        raise StopIteration
+
+    r = cz.minimize(square, 1e-9 * X0, identity, tol=1e-6, callback=stop, rng=0)
+    assert (r.status, r.nit) == (Status.CONVERGED, 1)
+    assert cz.minimize(square, X0, identity, callback=stop, rng=0).status is Status.CALLBACK
+
+
 def test_a_gradient_that_noise_makes_small_is_not_convergence() -> None:
     noise = cz.noise.Gaussian(1.0)
     for seed in range(10):  # of 300 noisy gradients, one or two are below tol by chance

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 # What depends on the speed of the machine, is given and not found, or is said in sentences.
-LEFT_OUT = {"events_per_s", "message", "method", "root"}
+LEFT_OUT = {"events_per_s", "message", "method", "prox", "root"}
 
 
 def flatten(name: str, value: Any) -> Iterator[tuple[str, Any]]:

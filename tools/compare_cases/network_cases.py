@@ -66,7 +66,7 @@ def run_gossip(method: Any, faults: Any, **options: Any) -> Any:
     """A simulation with its log, and its replay."""
     values = np.random.default_rng(4).standard_normal((12, 2))
     given = {"tol": 0.0, "events": 600, "log": True, "snapshots": [5.0, 40.0]} | options
-    r = seeded(network.simulate, GRAPH, values, method, faults=faults, seed=11, **given)
+    r = seeded(network.simulate, GRAPH, values, method=method, faults=faults, seed=11, **given)
     return [r, None if r.log is None else network.replay(GRAPH, values, method, r.log)]
 
 
@@ -92,8 +92,8 @@ def gossip() -> Cases:
 def run_learning(kind: str, method: Any, faults: Any, **options: Any) -> Any:
     """Decentralised optimisation."""
     given = {"tol": 0.0, "events": 1500, "record": 50} | options
-    how = (GRAPH, parts_of(kind), method)
-    return seeded(network.minimize, *how, faults=faults, seed=5, **given)
+    how = {"method": method, "faults": faults} | given
+    return seeded(network.minimize, GRAPH, parts_of(kind), seed=5, **how)
 
 
 def faster(faults: Any, factor: float = 0.02) -> Any:
@@ -131,11 +131,8 @@ def checkpoints() -> Cases:
         yield f"checkpoint/gossip/{what}", partial(gossip, faults=FAULTS[what])
         for name in ("dual", "dadao", "a2cid2"):
             faults = FAULTS[what] if name == "dual" else faster(FAULTS[what])
-            arguments = (network.minimize, GRAPH, parts_of("ridge"), name)
-            yield (
-                f"checkpoint/{name}/{what}",
-                partial(run_resumed, *arguments, faults=faults, **how),
-            )
+            learning = partial(run_resumed, network.minimize, GRAPH, parts_of("ridge"), **how)
+            yield f"checkpoint/{name}/{what}", partial(learning, method=name, faults=faults)
 
 
 def run_graph(spec: str) -> Any:

@@ -123,6 +123,12 @@ def run_on(problem: Any, dtype: Any = np.float64, **options: Any) -> Any:
     return minimize(p, start_of(p, dtype), **{"seed": 6, "maxiter": 40} | options)
 
 
+def run_composite(problem: str, prox: Any) -> Any:
+    """A run on f + psi with a known L, which begins in the domain of psi."""
+    p = problems()[problem]
+    return minimize(p, prox(start_of(p), 1.0), prox=prox, L=5.0, seed=6, maxiter=40)
+
+
 def adaptive() -> Cases:
     """Constants that are found, metrics and proximal steps."""
     for dtype, kind in DTYPES.items():
@@ -154,7 +160,7 @@ def adaptive() -> Cases:
         yield f"metric/tol/{problem}", case
         for name, prox in proxes.items():
             yield f"prox/{name}/{problem}", partial(run_on, problem, prox=prox)
-            yield f"prox/{name}-known/{problem}", partial(run_on, problem, prox=prox, L=5.0)
+            yield f"prox/{name}-known/{problem}", partial(run_composite, problem, prox)
     for problem in ("least-squares", "logistic-sparse"):
         for name, own in metrics.items():
             yield f"metric/{name}/{problem}", partial(run_on, problem, metric=own)
@@ -202,7 +208,7 @@ def marked() -> Cases:
         "": cz.DualCoordinate(),
         "-uniform": cz.DualCoordinate("uniform"),
         "-plain": cz.DualCoordinate(accelerated=False),
-        "-start": cz.DualCoordinate(start=1.0),
+        "-start": cz.DualCoordinate(start=300.0),
     }
     to_tol = {"tol": 1e-6, "maxiter": None, "record": False}
     for problem in ("least-squares", "least-squares-sparse", "logistic", "logistic-sparse"):

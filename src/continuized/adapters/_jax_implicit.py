@@ -72,7 +72,7 @@ def _push_forward(functions: Functions, primals: Any, tangents: Any) -> Any:
 
     def evaluate(x: Tree, parameters: Parameters) -> Any:
         objective = Objective(*functions, *parameters)
-        return objective.add_h(functions.fun(x, *parameters.args), x)
+        return objective.add_psi(functions.fun(x, *parameters.args), x)
 
     def hessian(u: Tree) -> Tree:
         return jax.jvp(lambda x: gradient(x, parameters.args), (x,), (u,))[1]

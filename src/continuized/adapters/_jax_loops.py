@@ -88,7 +88,7 @@ class Objective(NamedTuple):
         """f and its gradient."""
         return jax.value_and_grad(self.fun)(x, *self.args)
 
-    def add_h(self, f: Any, x: Tree) -> Any:
+    def add_psi(self, f: Any, x: Tree) -> Any:
         """f + psi at x, where psi is known; its dtype is that of f."""
         if self.operator is None:
             return f
@@ -206,7 +206,7 @@ def run_fixed(f: Objective, rule: Rule, skipping: bool, x0: Tree, run: Inputs) -
     failed = c.failed | ~process.all_finite(value, g)
     status = find_status(failed, error <= run.tol, c.k, run)
     njev, L = c.k + c.failed + asked, jnp.asarray(run.constants[0], real_dtype())
-    return End(c.x, f.add_h(value, c.x), g, L, error, c.k, njev, c.t.hi, status, c.skipped)
+    return End(c.x, f.add_psi(value, c.x), g, L, error, c.k, njev, c.t.hi, status, c.skipped)
 
 
 # L is found on the way
@@ -366,4 +366,4 @@ def run_adaptive(f: Objective, x0: Tree, run: Inputs) -> End:
     status = jnp.where(
         c.status == UNDECIDED, find_status(lost, c.error <= run.tol, c.k, run), c.status
     )
-    return End(x, f.add_h(value, x), g, c.L, c.error, c.k, njev, c.t.hi, status, zero)
+    return End(x, f.add_psi(value, x), g, c.L, c.error, c.k, njev, c.t.hi, status, zero)

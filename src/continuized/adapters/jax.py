@@ -34,8 +34,8 @@ from continuized.support.display import show_html, show_lines
 
 __all__ = ["Result", "gaps", "minimize"]
 
-# Where x is no minimiser, not even nearly: it has no derivative.
 MAPPING = "norm of the gradient mapping"
+# Where x is no minimiser, not even nearly: it has no derivative.
 NO_MINIMISER = Status.NOT_FINITE, Status.NO_DESCENT, Status.NO_MINIMUM
 
 # Options of other functions called minimize, and what to use here instead.
@@ -170,7 +170,7 @@ def minimize(
     >>> many(jnp.arange(5)).x.shape
     (5, 2)
 
-    With h = c |x|_1, the derivative of x in c is -1 / weights where x is not 0:
+    With psi = c |x|_1, the derivative of x in c is -1 / weights where x is not 0:
 
     >>> from continuized import prox
     >>> def first(c):
@@ -192,10 +192,10 @@ def minimize(
     tol, maxiter = _check_limits(tol, maxiter, None if recorded is None else recorded.size)
     check_nonfinite(nonfinite, None)
     x = process.copy_checked(x0, "x0")
-    operator, of_h = check_prox(prox, prox_args, x)
+    operator, of_psi = check_prox(prox, prox_args, x)
     fun, found = process.hoist(fun, x, *args)
     of_f, key = (*args, *found), process.key_of(key)
-    run = Inputs(of_f, of_h, constants, key, recorded, tol, maxiter)
+    run = Inputs(of_f, of_psi, constants, key, recorded, tol, maxiter)
     result: Result = _solve(Functions(fun, operator), rule, nonfinite == "skip", x, run)
     if nonfinite == "raise":
         _raise_if_not_finite(result)

@@ -18,6 +18,9 @@ import numpy as np
 
 from continuized.problems.base import Array
 from continuized.problems.sources import (
+    LABELS,
+    LEFT_OUT,
+    MISSING,
     SHOWN,
     Block,
     Data,
@@ -40,8 +43,6 @@ MOST_NAMES = 5  # in a sentence
 INDEX = re.compile(r"(Unnamed: 0)?")  # the name of the index that pandas writes, or reads back
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?", re.ASCII)
-MISSING = ("", "na", "nan", "n/a", "null", "none", "<na>", "#n/a")  # in any case, as for pandas
-LABELS, LEFT_OUT = -1, -2  # where a column goes that is not one of X
 LIKE_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -218,7 +219,8 @@ def _find_label(source: Source, names: list[str]) -> int | None:
     found = [column for column, name in enumerate(names) if name.casefold() in TARGETS]
     if len(found) > 1:
         both = " and ".join(repr(names[column]) for column in found[:2])
-        raise source.error(f"both {both} may be the label: say which", 1, kind="label")
+        what = f"both {both} may be the label: say which"
+        raise source.error(what, 1, "give label=", "label")
     if not found and not source.labelled and len(names) == source.n_features:
         return None
     return found[0] if found else len(names) - 1

@@ -58,8 +58,8 @@ def read(
     max_index: int = MAX_INDEX,
     max_line: int = MAX_LINE,
     label: str | int | None = None,
-    drop: Sequence[str | int] = (),
-    columns: Sequence[str] | None = None,
+    drop: Sequence[str | int] | str | int = (),
+    columns: Sequence[str] | str | None = None,
     missing: str = "refuse",
     labelled: bool = True,
     zero_based: bool = False,
@@ -126,15 +126,13 @@ def read(
     check.one_of(missing, "missing", ("refuse", "keep"))
     if label is not None:
         check.instance(label, "label", (str, int), "None, a name or a number")
-    if isinstance(drop, str):
-        drop = (drop,)
     options = Options(
         n_features,
         max_index,
         max_line,
         label,
-        tuple(drop),
-        None if columns is None else tuple(columns),
+        _check_names(drop, "drop", (str, int), "names or numbers of columns"),
+        None if columns is None else _check_names(columns, "columns", str, "names of columns"),
         missing == "keep",
         check.flag(labelled, "labelled"),
         check.flag(zero_based, "zero_based"),
@@ -152,6 +150,12 @@ def read(
         if format in ("npz", "npy") and not file.seekable():
             raise source.error(f"a pipe, but {format} is read from a file only")
         return READERS[format](source, file)
+
+
+def _check_names(given: Any, option: str, kinds: Any, what: str) -> tuple[Any, ...]:
+    """Return columns as they are called; one alone need not be in a list."""
+    listed = [given] if isinstance(given, kinds) else check.sequence(given, option, what)
+    return tuple(check.instance(each, option, kinds, what) for each in listed)
 
 
 def read_svmlight(source: Source, file: BinaryIO) -> Data:

@@ -18,6 +18,10 @@ from continuized.support.validation import AdvisedError
 
 BLOCK = 2**20  # bytes that are read at once
 SHOWN = 24  # characters of a token in a sentence
+# Of CSV files, for the reader and the compiled parser: what stands for a number that is missing, in
+# any case, as for pandas; and where a column goes that is not one of X.
+MISSING = ("", "na", "nan", "n/a", "null", "none", "<na>", "#n/a")
+LABELS, LEFT_OUT = -1, -2
 
 
 class _Pair(NamedTuple):
@@ -114,7 +118,8 @@ class Source:
     """
 
     def __init__(self, path: str | os.PathLike[str], options: Options) -> None:
-        self.n_features, self.max_index, self.max_line = options[:3]
+        self.n_features, self.max_index = options.n_features, options.max_index
+        self.max_line = options.max_line
         self.label, self.drop, self.columns = options.label, options.drop, options.columns
         self.keep_missing, self.labelled = options.keep_missing, options.labelled
         self.zero_based = options.zero_based

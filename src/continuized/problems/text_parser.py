@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from continuized.problems.sources import LEFT_OUT, MISSING
 from continuized.support.jit import byte_at as at
 from continuized.support.jit import compile_formulas, jit
 
@@ -35,17 +36,13 @@ ROWS, ENTRIES, LARGEST, HARD, PLACE, COLUMN, WIDTH, NAMED = range(8)
 STATE_SIZE = 8
 # What `read_number` says of a token; of a cell, that it is missing, too.
 NO_NUMBER, KNOWN, LEFT_TO_PYTHON, NOTHING = range(4)
-# Where a column goes that is not one of X.
-LABELS, LEFT_OUT = -1, -2
 
 TAB, NEWLINE, RETURN, SPACE, HASH, COLON, D, I, Q, QUOTE = b'\t\n\r #:diq"'
 STOPS = (44, 59, QUOTE)  # , ; and a quote end a word, and a space, a tab or a newline
 LOWER = 32  # the bit that makes a letter small
-MISSING = ("", "na", "nan", "n/a", "null", "none", "<na>", "#n/a")  # as pandas reads them
-TRUE, FALSE, *MISSING_NUMBERS = (
-    int.from_bytes(word.encode()) for word in ("true", "false", *MISSING)
-)
-MISSING_WORDS = tuple(MISSING_NUMBERS)
+# Words, as the numbers that their bytes make.
+TRUE, FALSE = int.from_bytes(b"true"), int.from_bytes(b"false")
+MISSING_WORDS = tuple(int.from_bytes(word.encode()) for word in MISSING)
 LONGEST_WORD = 256**5
 PLUS, MINUS, POINT, ZERO = b"+-.0"
 DIGITS_MAX = 19  # 10^19 < 2^64
@@ -145,7 +142,7 @@ def read_number(text, i):
         seen += i - first
     if seen == 0:
         return NO_NUMBER, 0.0, i
-    if at(text, i) | 32 == 101:  # e or E
+    if at(text, i) | LOWER == 101:  # e or E
         valid, power, i = read_exponent(text, i + 1)
         if not valid:
             return NO_NUMBER, 0.0, i
@@ -315,7 +312,8 @@ def skip_spaces(text, i, separator):
 
 
 def read_word(text, i):
-    """Return (the kind, the value, where it ends) of one of the WORDS, in any case, or nothing."""
+    """Return (the kind, the value, where it ends) of true, false or a word for what is
+    missing, in any case, or NO_NUMBER."""
     word, end = 0, i
     while at(text, end) > SPACE and at(text, end) not in STOPS and word < LONGEST_WORD:
         word = 256 * word + (at(text, end) | LOWER)

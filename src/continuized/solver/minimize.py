@@ -228,9 +228,14 @@ def minimize(
         if isinstance(problem, arrays.ArrayProblem):
             stepper = ArrayStepper(chosen, problem, limits.tol, **how)
         else:
-            how["rng"] = None if noise is None else generator(root, MARKS)
-            how["composite"], how["z0"] = composite, second
-            stepper = FixedStepper(chosen, problem, start, limits.tol, noise=noise, **how)
+            how |= {"noise": noise, "rng": None if noise is None else generator(root, MARKS)}
+            if composite is None:
+                stepper = FixedStepper(chosen, problem, start, limits.tol, z0=second, **how)
+            else:
+                from continuized.solver.steppers.composite import CompositeStepper
+
+                how["composite"] = composite
+                stepper = CompositeStepper(chosen, problem, start, limits.tol, **how)
         ticking = chosen.clock(root) if clock is None else clock
 
     def identity() -> dict[str, str]:

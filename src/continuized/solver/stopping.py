@@ -33,7 +33,7 @@ TOO_LARGE = (
 
 class Criterion:
     """The duality gap where it is known (and wanted), otherwise the norm of the gradient, in the
-    dual norm of the metric, or of the gradient mapping.
+    dual norm of the metric (or, unless `dual_norm`, the Euclidean one), or of the gradient mapping.
 
     slopes: with a number > 0 for each variable, the largest entry of the gradient over them stands
     for its norm where that is less: a run ends, too, where no variable has a larger slope.
@@ -45,8 +45,10 @@ class Criterion:
         prox: Prox | None,
         certified: bool = True,
         slopes: Array | None = None,
+        *,
+        dual_norm: bool = True,
     ) -> None:
-        self._prox, self._slopes = prox, slopes
+        self._prox, self._slopes, self._dual_norm = prox, slopes, dual_norm
         # What turns a gradient into a duality gap; 0 where nothing does.
         regression = certified and prox is None and hasattr(problem, "curvature")
         known = regression and not getattr(problem, "intercept", False)
@@ -54,7 +56,6 @@ class Criterion:
         self.name = "duality gap" if self.strong > 0.0 else "gradient norm"
         if prox is not None:
             self.name = "norm of the gradient mapping"
-        self.dual_norm = True  # a sketch is no norm to measure with: it may be far above f's own
 
     def gap(self, at: Evaluation) -> float | None:
         """Return a bound of f - f*, where one is known.
@@ -73,7 +74,7 @@ class Criterion:
             return gap
         if self._prox is not None:
             return mapping_norm(self._prox, at.y, at.g, gamma, x)
-        size = math.sqrt(max(inner(at.g, at.q), 0.0)) if self.dual_norm else norm(at.g)
+        size = math.sqrt(max(inner(at.g, at.q), 0.0)) if self._dual_norm else norm(at.g)
         if self._slopes is None:
             return size
         return min(size, float(np.abs(at.g / self._slopes).max()))

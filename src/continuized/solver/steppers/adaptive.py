@@ -143,8 +143,7 @@ class AdaptiveStepper(Stepper):
     name = "continuized"
     changing = (
         "k", "t", "x", "z", "shown", "best", "last", "since", "restarts", "rejected", "in_a_row",
-        "doubt_at", "shrink", "anchor", "is_lost", "schedule", "stagnation", "metric",
-        "evaluator",  # after the metric, which makes it forget what it has seen
+        "doubt_at", "shrink", "anchor", "is_lost", "schedule", "stagnation", "metric", "evaluator",
     )  # fmt: skip
 
     def __init__(self, problem: Problem, x0: Array, options: AdaptiveOptions) -> None:
@@ -152,8 +151,10 @@ class AdaptiveStepper(Stepper):
         self.prox, self.support = options.prox, options.support
         self.restarts = self.rejected = self.since = self.skipped = 0
         self.in_a_row, self.doubt_at = 0, FIRST_DOUBT
-        self.criterion = Criterion(problem, options.prox, options.certified, options.slopes)
-        self.criterion.dual_norm = options.factory is None or options.factory.kind != "nystrom"
+        # A sketch is no norm to measure with: it may be far above f's own.
+        dual_norm = options.factory is None or options.factory.kind != "nystrom"
+        given = options.prox, options.certified, options.slopes
+        self.criterion = Criterion(problem, *given, dual_norm=dual_norm)
         self.criterion_name = self.criterion.name
         self.evaluator = Evaluator(problem, x0, options.metric)
         self.metric = RunMetric(options.factory, self.evaluator, x0)

@@ -1,7 +1,7 @@
 """Known constants: events in blocks, on NumPy's arrays or on those of another library.
 
 `FixedStepper` runs compiled where the gradient is, and otherwise asks Python for one gradient an
-event; with a mirror step, or a proximal step that is no sum over entries, events are NumPy's.
+event; with a proximal or a mirror step it is a `CompositeStepper`, in a module of its own.
 `ArrayStepper` is the same process on arrays of other libraries, on their device: the stopping tests
 and the witnesses are the same, and the arithmetic is the library's own, an array at a time.  No
 formula stands here.
@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,11 +24,9 @@ from continuized.problems.base import (
     can_be_separated,
     separates,
 )
-from continuized.process import parameters
 from continuized.process.clock import Event, Events
 from continuized.process.coefficients import CARRY
 from continuized.process.compiled import coefficients
-from continuized.process.composite import Composite
 from continuized.process.flow import mix
 from continuized.process.methods import Method, jump
 from continuized.process.noise import Noise, Oracle, draw_noise
@@ -38,11 +35,9 @@ from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver import array_api as arrays
 from continuized.solver import constant_checks as checks
 from continuized.solver import stopping
-from continuized.solver.kernels import composite as composite_kernel
 from continuized.solver.kernels import loop as kernel
 from continuized.solver.result import ConstantsWarning
 from continuized.support.alignment import aligned_zeros
-from continuized.support.jit import HAS_NUMBA
 from continuized.support.progress import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
@@ -51,7 +46,6 @@ GROWTH = 8  # times as many events as the block before: not too many are drawn i
 BLOCK_SECONDS = 0.1  # Ctrl-C is heard, and progress shown or kept, about as often as this
 QUICK_NUMBERS = 10**5  # of a problem's data: with fewer, events are known to be quick
 LONG_SUMS = 64.0  # roots of the number of entries from which the sums of the checks lose digits
-FIRST_COMPOSITE_LOOK = 16  # events, with psi; then after a quarter more, and so on
 BLOCK_NUMBERS = 2**20  # but no more rows of x, or of noise, than make up this many numbers
 
 
@@ -61,10 +55,8 @@ class _KnownConstants(Stepper):
     record: True for f at every event, "path" for the states too.  every_event: whether blocks are
     of one event, for a callback.  timed: whether blocks are to take about `BLOCK_SECONDS`.
     skipping: whether an event whose gradient is not finite makes no jump, in place of the run's
-    end.  composite: psi, where f + psi is minimised.
+    end.
     """
-
-    composite: Composite | None = None
 
     # What differs between the two kinds of arrays
     x: Any  # after the last event
@@ -124,12 +116,19 @@ class _KnownConstants(Stepper):
         """When, after k events, it is looked whether the run is over."""
         return stopping.next_look(k)
 
+    def _is_time_to_look(self) -> bool:
+        return self.looking and self.k > 0 and self._next_look(self.k - 1) == self.k
+
     def over(self) -> Status | None:
         """Return NO_MINIMUM where x separates the data, or f falls for ever."""
-        if not (self.looking and self.k and self._next_look(self.k - 1) == self.k):
+        if not self._is_time_to_look():
             return None
-        separated = separates(self.problem, self.x)
-        return Status.NO_MINIMUM if separated or self._falls_for_ever() else None
+        is_hopeless = self._separates() or self._falls_for_ever()
+        return Status.NO_MINIMUM if is_hopeless else None
+
+    def _separates(self) -> bool:
+        """Tell whether x separates the data, for f has no minimum then."""
+        return separates(self.problem, self.x)
 
     def _falls_for_ever(self) -> bool:
         """Tell whether f still falls along -g far beyond x: then a convex f does all the way there.
@@ -195,8 +194,8 @@ class _KnownConstants(Stepper):
         """Test again: the test saw the gradient at y (and perhaps noise); it must hold at x too."""
         return self.tol is not None and self._criterion(self._gradient()) <= self.tol
 
-    def _criterion(self, g: Any, at: Any = None) -> float:
-        """Return what tol is compared with, at x or at a point, whose gradient is g."""
+    def _criterion(self, g: Any) -> float:
+        """Return what tol is compared with, at x, whose gradient is g."""
         return self._norm(g)
 
     def _value(self) -> float:
@@ -247,7 +246,7 @@ class _KnownConstants(Stepper):
 
     def remark(self) -> str:
         skipped = checks.describe_skipped(self.skipped)
-        if self.composite is None and separates(self.problem, self.x):
+        if self._separates():
             return SEPARATED + skipped
         if math.isinf(arrays.inner(self.x, self.x)):
             return stopping.TOO_LARGE + skipped
@@ -261,8 +260,8 @@ class _KnownConstants(Stepper):
 class FixedStepper(_KnownConstants):
     """On NumPy's arrays: compiled where the gradient is, otherwise with one in Python.
 
-    noise, rng: the noise of the gradients, and what draws it.  composite: see above.  z0: where z
-    starts, None where that is the start of x.
+    noise, rng: the noise of the gradients, and what draws it.  z0: where z starts, None where that
+    is the start of x.
     """
 
     changing = ("k", "t", "carry", "fun", "nfev", "oracle", "rng", "work", "watch")
@@ -276,16 +275,11 @@ class FixedStepper(_KnownConstants):
         *,
         noise: Noise | None = None,
         rng: np.random.Generator | None = None,
-        composite: Composite | None = None,
         z0: Array | None = None,
         **options: Any,
     ) -> None:
         super().__init__(method, problem, start, tol, noisy=noise is not None, **options)
-        self.noise, self.rng, self.composite = noise, rng, composite
-        self.psi = None  # its constants, where compiled code knows it
-        if composite is not None:
-            self.psi = composite.entry_constants(start) if HAS_NUMBA else None
-            self.looking, self.criterion_name = tol is not None, composite.criterion_name
+        self.noise, self.rng = noise, rng
         self.dim, self.dtype = start.size, start.dtype
         self.oracle: FullGradient = FullGradient(problem, start)
         self.work = aligned_zeros((kernel.WORK_ROWS, self.dim), self.dtype)
@@ -304,14 +298,23 @@ class FixedStepper(_KnownConstants):
 
     def _take_events(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
         """Let events i, i + 1, ... of a block happen until a signal; return how many, and it."""
-        if self.composite is not None and self.psi is None:
-            done, signal = self._take_composite_events(self.composite, marks, coefs, i)
-        elif self.compiled is None:
-            done, signal = self._take_events_in_python(marks, coefs, i)
-        else:
-            done, signal = self._take_compiled_events(self.compiled, marks, coefs, i)
+        done, signal = self._take_uncounted_events(marks, coefs, i)
         self.oracle.calls += done - i + (signal in checks.SIGNALS)
         return done, signal
+
+    def _take_uncounted_events(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
+        """Do so, their gradients not counted yet."""
+        if self.compiled is None:
+            return self._take_events_in_python(marks, coefs, i)
+        return self._take_compiled_events(self.compiled, marks, coefs, i)
+
+    # What the kernels of f alone are; those of f + psi are others.
+
+    def _run_kernel(self, *given: Any) -> tuple[int, int]:
+        return kernel.take_events(*given)
+
+    def _find_step(self) -> Any:
+        return kernel.compile_step(self.dtype)
 
     def _take_compiled_events(
         self, compiled: Compiled, marks: Array | None, coefs: Array, i: int
@@ -323,10 +326,7 @@ class FixedStepper(_KnownConstants):
         """
         coefs, states = coefs[: i + self.at_once], (self.work, self.xs, self.zs)
         started = time.perf_counter()
-        take = kernel.take_events
-        if self.psi is not None:
-            take = partial(composite_kernel.take_events, psi=self.psi)
-        done, signal = take(compiled, marks, *states, coefs, self.watch, i)
+        done, signal = self._run_kernel(compiled, marks, *states, coefs, self.watch, i)
         in_time = (done - i) * BLOCK_SECONDS / max(time.perf_counter() - started, 1e-9)
         self.at_once = max(1, min(LARGE_BLOCK, int(in_time)))
         return done, signal
@@ -338,8 +338,7 @@ class FixedStepper(_KnownConstants):
 
     def _take_events_in_python(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
         oracle, work, watch = self.oracle, self.work, self.watch
-        ask, psi = self._ask, self.psi
-        step = kernel.compile_step(self.dtype) if psi is None else composite_kernel.step_of(psi)
+        ask, step = self._ask, self._find_step()
         kernel.mix_next(work, coefs, i)
         y = work[kernel.NOW + kernel.Y].reshape(self.start.shape)
         # Most answers are arrays that compiled code takes as they are: every look takes 50 ns.
@@ -370,108 +369,13 @@ class FixedStepper(_KnownConstants):
                 return j + 1, signal
         return len(coefs), checks.GO_ON
 
-    def _take_composite_events(
-        self, composite: Composite, marks: Array | None, coefs: Array, i: int
-    ) -> tuple[int, int]:
-        work, watch, shape = self.work, self.watch, self.start.shape
-        rows = (kernel.X, kernel.Z, kernel.LAST + kernel.Y, kernel.LAST + kernel.G)
-        for j in range(i, len(coefs)):
-            x, z, y_last, g_last = (work[row].reshape(shape) for row in rows)
-            a, b, gamma, gamma_prime, _ = coefs[j].tolist()
-            y, z = mix(x, z, a, b)
-            # A copy: the user may keep what the function was given, or write into it.
-            g = self.oracle.check(self._ask(y.copy()), None if marks is None else marks[j])
-            watch[checks.EPS] = max(watch[checks.EPS], self.oracle.eps)
-            with np.errstate(over="ignore", invalid="ignore"):
-                g2 = checks.judge(watch, *composite.squares(g, y, g - g_last, y - y_last))
-                tested = self.tol is not None and math.isfinite(g2)
-                small = composite.criterion(y, g, gamma) if tested else math.inf
-            signal = checks.verdict(watch, g2, small * small, gamma, gamma_prime)
-            if signal in checks.SIGNALS:
-                return j, signal
-            x, z = composite.jump(y, z, g, gamma, gamma_prime)
-            if not math.isfinite(float(x.sum()) + float(z.sum())):  # of a prox that is not finite
-                return j, checks.NOT_FINITE
-            for row, array in zip(rows, (x, z, y, g), strict=True):
-                work[row] = array.ravel()
-            if self.recording:
-                self._keep_states(j)
-            if signal != checks.GO_ON:
-                return j + 1, signal
-        return len(coefs), checks.GO_ON
-
     def _draw_gradient(self, x: Array) -> Any:
         """Ask the user's oracle; the generator is looked up, for a checkpoint may renew it."""
         return self.noise.draw(x, self.rng)  # type: ignore[union-attr, call-arg, arg-type]
 
-    def _next_look(self, k: int) -> int:
-        if self.composite is None:
-            return super()._next_look(k)
-        look = FIRST_COMPOSITE_LOOK
-        while look <= k:
-            look += look // 4
-        return look
-
-    def over(self) -> Status | None:
-        """Without psi as above; with it, CONVERGED where the point beyond x is a minimum.
-
-        x is a mean of points z, and comes to the minimum no sooner than the theorem says; a
-        proximal step from there leads to it much earlier (measured on lassos: up to 25 times).
-        """
-        if self.composite is None:
-            return super().over()
-        if not (self.looking and self.k and self._next_look(self.k - 1) == self.k):
-            return None
-        beyond = self._step_beyond(self._gradient())
-        if beyond is None or self.tol is None:
-            return None
-        is_small = self._criterion(self._gradient(beyond), beyond) <= self.tol
-        return Status.CONVERGED if is_small else None
-
-    def _criterion(self, g: Array, at: Array | None = None) -> float:
-        if self.composite is None:
-            return super()._criterion(g)
-        with np.errstate(over="ignore", invalid="ignore"):
-            gamma = parameters.gamma(self.method.L)
-            return self.composite.criterion(self.x if at is None else at, g, gamma)
-
-    def _step_beyond(self, g: Array) -> Array | None:
-        """Return where a proximal step leads from x, whose gradient is g, where F is no larger
-        there; None otherwise."""
-        assert self.composite is not None
-        with np.errstate(over="ignore", invalid="ignore"):
-            beyond = self.composite.last_step(self.x, g, parameters.gamma(self.method.L))
-            if beyond is None:
-                return None
-            self.nfev += 1
-            self.beyond = float(self._values(beyond[np.newaxis])[0])
-        # But for rounding, it is where L is no smaller than that of f.
-        return beyond if self.beyond <= self._value() else None
-
-    def _take_last_step(self) -> None:
-        """With tol, go one proximal step beyond x.  Without, x is that of the last event."""
-        if self.composite is None or self.k == 0 or self.tol is None:
-            return
-        beyond = self._step_beyond(self.jac)
-        if beyond is not None:
-            self.work[kernel.X], self.fun = beyond.ravel(), self.beyond
-            self.jac = self._gradient()
-
     def _values(self, points: Array) -> Array:
-        """Return f, or f + psi, at each of points[0], points[1], ..."""
-        fun = self.problem.values(points)
-        return fun if self.composite is None else fun + self.composite.values(points)
-
-    def result(self, status: Status) -> dict[str, Any]:
-        result = super().result(status)
-        if self.composite is not None:
-            result.update(self.composite.given, gap=self.composite.gap(self.x, self.jac))
-        return result
-
-    def fingerprint(self) -> Any:
-        if self.composite is None:
-            return super().fingerprint()
-        return [super().fingerprint(), self.composite.fingerprint(self.start)]
+        """Return f at each of points[0], points[1], ..."""
+        return self.problem.values(points)
 
     def _take_block(self, events: Events, coefs: Array) -> Progress:
         marks = None

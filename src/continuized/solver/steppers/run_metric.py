@@ -49,13 +49,9 @@ class RunMetric(Checkpointed):
     def make(self, w: Array) -> None:
         """Make the metric at w, where there is a factory."""
         if self.factory is not None:
-            self._build(self.factory, w, self.count)
+            self._made = self.factory.build(w, self.count, self.kind)
+            self._evaluator.change_metric(self._correct())
             self.made_at, self.least, self.count = w, math.inf, self.count + 1
-
-    def _build(self, factory: MetricFactory, w: Array, number: int) -> None:
-        """Make the metric of this number at w, and give it to the evaluator."""
-        self._made = factory.build(w, number, self.kind)
-        self._evaluator.change_metric(self._correct())
 
     def _correct(self) -> Metric:
         """Return the metric that was made, corrected by what was learnt since."""
@@ -94,8 +90,9 @@ class RunMetric(Checkpointed):
         self.make(w)
 
     def after_restoring(self) -> None:
-        """Make it again from where it was made.  The evaluator forgets what it has seen."""
+        """Make it again from where it was made; the evaluator remembers what it has seen."""
         if self.kind not in ({""} if self.factory is None else self.factory.kinds):
             raise ValueError("the metric is none that such a run makes")
         if self.factory is not None:
-            self._build(self.factory, self.made_at, self.count - 1)
+            self._made = self.factory.build(self.made_at, self.count - 1, self.kind)
+            self._evaluator.metric = self._correct()
