@@ -165,13 +165,12 @@ class LinearEstimator(BaseEstimator):
         if factory.is_cheap and problem.loss != SQUARED:
             early = min(EARLY * tol, NEAR * unit)
             if early > tol:
-                fit, end = self._run(problem, w0, options._replace(tol=early), root, most)
+                rough = options._replace(tol=early, is_rough=True)  # what follows is measured
+                fit, end = self._run(problem, w0, rough, root, most)
                 x = _take_last_steps(problem, end, factory, tol) if fit.success else None
                 if x is not None or not fit.success or fit.nit >= most:
                     return fit._replace(x=fit.x if x is None else x, success=x is not None)
-                # Newton's steps do not lead there.  Anew: the first metric of a run from here,
-                # the diagonal, might take this point for the end.
-                taken = fit.nit
+                taken = fit.nit  # Newton's steps do not lead there: anew
         elif slope is not None:
             # Of columns smaller than 1, in their own units; empty ones have no slope.
             sizes = np.sqrt(np.where(problem.column_scales > 0.0, problem.column_scales, 1.0))

@@ -113,6 +113,11 @@ class MetricFactory:
             and self.cost["gram"] > FIRST_STEPS
         )
 
+    @property
+    def leaves_diagonal(self) -> bool:
+        """Whether a Hessian comes after it: a sketch is no better than what is learnt by then."""
+        return self._begins_with_diagonal and self._first_hessian not in ("diag", "nystrom")
+
     def find_first_L(self, w: Array, g: Array, q: Array) -> float:
         """Find the L of a first step from w, of the gradient g, in the diagonal's norm: q = P^-1 g.
 
@@ -182,9 +187,7 @@ class MetricFactory:
             steps = {kind: max(some, longer * self.cost[kind]) for kind, some in least.items()}
             if p.classes > 1 and not self.corrects:
                 steps["gram"] = self._whole_after
-        # A sketch is no better than what is learnt in so many steps.
-        leaves = self._begins_with_diagonal and self._first_hessian not in ("diag", "nystrom")
-        first = max(FIRST_STEPS, self._cost_after("diag")) if leaves else math.inf
+        first = max(FIRST_STEPS, self._cost_after("diag")) if self.leaves_diagonal else math.inf
         return {**steps, "diag": first}
 
     def _cost_after(self, kind: str) -> float:

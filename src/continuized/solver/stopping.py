@@ -75,9 +75,11 @@ class Criterion:
         if self._prox is not None:
             return mapping_norm(self._prox, at.y, at.g, gamma, x)
         size = math.sqrt(max(inner(at.g, at.q), 0.0)) if self._dual_norm else norm(at.g)
-        if self._slopes is None:
-            return size
-        return min(size, float(np.abs(at.g / self._slopes).max()))
+        return min(size, self.largest_slope(at))
+
+    def largest_slope(self, at: Evaluation) -> float:
+        """Return the largest entry of the gradient over the slopes; infinity without these."""
+        return math.inf if self._slopes is None else float(np.abs(at.g / self._slopes).max())
 
 
 class Stagnation(Checkpointed):

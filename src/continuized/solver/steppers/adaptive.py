@@ -133,6 +133,7 @@ class AdaptiveOptions(NamedTuple):
     record: bool = True
     certified: bool = True  # tol is a bound on f - f* where one is known
     slopes: Array | None = None  # times tol: a run ends where no entry of the gradient is larger
+    is_rough: bool = False  # tol may be reached in the norm of a diagonal, without the Hessian
     skipping: bool = False  # known constants: no jump where a gradient is not finite
     support: SupportSolver | None = None  # of a prox that makes entries zero
 
@@ -257,6 +258,8 @@ class AdaptiveStepper(Stepper):
         if self.prox is not None and not is_finite(x):
             return math.nan
         small = self.tol is not None and self._measure(at, x, gamma) <= self.tol
+        doubtful = small and self._is_doubtful(at)
+        small = small and not doubtful
         if self.prox is not None and small and at is self.improved:
             found = at.y, at.f + self.prox.value(at.y)  # zeros are zero there, and f is known
         elif self.prox is not None:
@@ -266,7 +269,7 @@ class AdaptiveStepper(Stepper):
         if small or self.prox is not None or at.f < self.best.f:
             self.best, self.shown = at, found
         if not small and begins_anew:
-            self._begin_anew(at)
+            self._begin_anew(at, renew=doubtful)
         elif not small:
             self._jump(at, x, z - gamma_prime * q, g)
         return found[1]
@@ -283,11 +286,20 @@ class AdaptiveStepper(Stepper):
                 self.stagnation.moved_at = self.k
         return found
 
-    def _begin_anew(self, at: Evaluation) -> None:
-        """Take a step in the metric of this event, or in one that is due, without momentum."""
+    def _is_doubtful(self, at: Evaluation) -> bool:
+        """Tell whether the criterion is small in a metric that is a guess: the Hessian is made to be
+        sure, unless the slopes are small, too."""
+        if self.options.is_rough or not self.metric.is_a_guess:
+            return False
+        assert self.tol is not None
+        return self.criterion.largest_slope(at) > self.tol
+
+    def _begin_anew(self, at: Evaluation, renew: bool) -> None:
+        """Take a step in the metric of this event, or in another one, without momentum: where that
+        is asked for, or due."""
         factory = self.metric.factory
         assert factory is not None
-        if self._is_metric_due():
+        if renew or self._is_metric_due():
             self._renew_metric(at)
         elif self.k > 1:
             self._begin_in_metric(at)

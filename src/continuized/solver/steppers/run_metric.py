@@ -40,6 +40,13 @@ class RunMetric(Checkpointed):
         return self.corrects or self.kind not in ("", "diag")
 
     @property
+    def is_a_guess(self) -> bool:
+        """Whether its norm may be far below that of the Hessian, which the factory can make: the
+        diagonal knows nothing of columns that are much alike, such as two of large means."""
+        leaves = self.factory is not None and self.factory.leaves_diagonal
+        return self.corrects and self.kind == "diag" and leaves
+
+    @property
     def is_of_one_event(self) -> bool:
         """Whether each event has a metric of its own: L is 1 then, unless f rises."""
         if self.factory is None:
