@@ -23,7 +23,7 @@ from continuized.solver.steppers.adaptive import AdaptiveStepper
 from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.checkpoints.state import fingerprint_parts
-from continuized.support.progress import bar
+from continuized.support.progress import announce_compilation, bar
 
 if TYPE_CHECKING:
     from continuized.marked.stepper import Marked, MarkedStepper
@@ -248,7 +248,8 @@ def minimize(
         )
 
     opened = checkpoints.open_checkpointer(path, every, resume, identity)
-    with opened as checkpointer, bar(stepper.name, limits.maxiter, progress) as show:
+    compiling = announce_compilation(progress, "1 to 3")
+    with opened as checkpointer, compiling, bar(stepper.name, limits.maxiter, progress) as show:
         loop = Loop(stepper, ticking.stream(), limits, callback=called, bar=show,
                     checkpointer=checkpointer)  # fmt: skip
         try:
