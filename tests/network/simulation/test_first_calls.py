@@ -34,7 +34,9 @@ X = np.random.default_rng(0).standard_normal((12, 2))
 parts = network.split(cz.problems.LeastSquares(X, X.sum(axis=1), 0.1), 3, rng=0)
 network.minimize("path:3", parts, method="dual", events=9, rng=0, progress=True)
 """
-LOGISTIC = SQUARED.replace("LeastSquares(X, X.sum(axis=1)", "LogisticRegression(X, np.sign(X[:, 0])")
+LOGISTIC = SQUARED.replace(
+    "LeastSquares(X, X.sum(axis=1)", "LogisticRegression(X, np.sign(X[:, 0])"
+)
 MINIMIZE = """
 cz.minimize(cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0]), [0.0, 0.0], rng=0, progress=True)
 """
