@@ -117,7 +117,7 @@ def minimize(
     record : True, False or "path"
         Keep f(x_k) at every event; nothing but start and end; or the whole path, for `r.at`.
     progress : bool
-        Show a progress bar on standard error.
+        Show a progress bar on standard error, and say there where Numba compiles.
     nonfinite : "stop", "raise" or "skip"
         Where f or a gradient is not finite: end with Status.NOT_FINITE and the last good x; raise
         FloatingPointError; or, of gradients only, take the event without its jump, as if the
