@@ -497,3 +497,55 @@ def test_labels_are_looked_at_where_they_may_be_wrong() -> None:
         model.fit(X, few + 0.5 * (many % 3))
     with pytest.raises(TypeError, match="bytes"):
         model.fit(X, few.astype("S"))
+
+
+@BOTH
+@pytest.mark.parametrize("ratio", [0.0, 1.0])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_columns_far_from_zero_are_fitted_as_those_around_it(
+    classes: int, ratio: float, weighted: bool
+) -> None:
+    rng = np.random.default_rng(classes)
+    X, w = rng.standard_normal((300, 5)), rng.standard_normal((5, classes))
+    labels = (X @ w + rng.gumbel(size=(300, classes))).argmax(axis=1)
+    weights = rng.uniform(size=300) if weighted else None
+    offsets = np.array([0.0, 1e4, -3e3, 1e6, 2.0])
+    model = ContinuizedLogisticRegression(l1_ratio=ratio, tol=1e-7, random_state=0)
+    near = clone(model).fit(X, labels, weights)
+    far = model.set_params(warm_start=True).fit(X + offsets, labels, weights)
+    assert np.allclose(far.coef_, near.coef_, atol=1e-6)
+    assert np.allclose(far.predict_proba(X + offsets), near.predict_proba(X), atol=1e-6)
+    assert far.fit(X + offsets, labels, weights).n_iter_[0] <= 2  # from where it was
+
+
+@BOTH
+@pytest.mark.parametrize("positive", [False, True])
+def test_a_ridge_fit_to_columns_far_from_zero_does_not_warn(positive: bool, weighted: bool) -> None:
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((300, 8)) + 1e6
+        y = X @ rng.uniform(size=8) + rng.standard_normal(300)
+        weights = rng.uniform(size=300) if weighted else None
+        ours = ContinuizedRidge(positive=positive, warm_start=True, random_state=0)
+        theirs = Ridge(positive=positive, tol=1e-10).fit(X, y, weights)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            ours.fit(X, y, weights)
+            ours.fit(X, y, weights)
+        assert np.allclose(ours.coef_, theirs.coef_, atol=1e-6)
+        assert np.allclose(ours.predict(X), theirs.predict(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [300, 20_000])
+def test_columns_that_are_much_alike_do_not_pass_for_fitted(rows: int) -> None:
+    # A diagonal says nothing of what they have in common, here nearly all.
+    rng = np.random.default_rng(rows)
+    own = rng.standard_normal((rows, 6))
+    X, signal = own + 1e5 * rng.standard_normal((rows, 1)), own @ [1.0, -1.0, 1.0, -1.0, 1.0, -1.0]
+    labels = (signal + rng.logistic(size=rows) > 0.0).astype(int)
+    logistic = ContinuizedLogisticRegression(random_state=0).fit(X, labels)
+    poisson = ContinuizedPoissonRegressor(alpha=1e-6).fit(X, rng.poisson(np.exp(0.5 * signal)))
+    huber = ContinuizedHuberRegressor().fit(X, signal + rng.standard_normal(rows))
+    assert np.corrcoef(logistic.decision_function(X), signal)[0, 1] > 0.9
+    assert np.corrcoef(np.log(poisson.predict(X)), signal)[0, 1] > 0.9
+    assert np.corrcoef(huber.predict(X), signal)[0, 1] > 0.9

@@ -53,6 +53,7 @@ __all__ = [
     "d2_tweedie_score",
     "equalise_columns",
     "find_mean",
+    "find_offsets",
     "make_problem",
     "make_prox",
     "root_mean_square",
@@ -63,6 +64,7 @@ LARGEST_SEED = 2**31 - 1
 # Two steps of Newton bring a run that is near to its end to rounding: so it need come to this many
 # times tol only, and to this many units at most.
 EARLY, NEAR = 10.0, 1e-3
+OFFSET = 100.0  # times the spread of a column: its mean is taken off
 
 
 class Fit(NamedTuple):
@@ -264,6 +266,25 @@ def equalise_columns(X: Any, weights: Array | None) -> tuple[Any, Array]:
     X = X.copy()
     X.data /= scales[X.indices]
     return X, scales
+
+
+def find_offsets(X: Any, weights: Array | None) -> Array | None:
+    """Return the means of the columns of a dense X that are far above their spread, 0 for others;
+    None where no column is so.
+
+    With an intercept, it is all the same whether they are taken off; but in products of columns
+    that are nearly constant the digits are lost by which they differ.
+    """
+    if not isinstance(X, np.ndarray):
+        return None
+    some = X[[0, len(X) // 2, -1]]  # by which most X are known to have no such column
+    high, low = some.max(axis=0), some.min(axis=0)
+    if not (np.maximum(high, -low) > OFFSET * (high - low)).any():
+        return None
+    means = np.average(X, axis=0, weights=weights)
+    spread = np.sqrt(np.average((X - means) ** 2, axis=0, weights=weights))
+    is_offset = (np.abs(means) > OFFSET * spread) & (spread > 0.0)
+    return np.where(is_offset, means, 0.0).astype(X.dtype) if is_offset.any() else None
 
 
 def make_problem(kind: Any, X: Any, y: Array, l2: float, **options: Any) -> Any:

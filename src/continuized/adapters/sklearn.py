@@ -26,6 +26,7 @@ from continuized.adapters._sklearn_base import (
     d2_tweedie_score,
     equalise_columns,
     find_mean,
+    find_offsets,
     make_problem,
     make_prox,
     root_mean_square,
@@ -103,6 +104,10 @@ class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
         scale = root_mean_square(y - middle, weights)
         total = len(y) if weights is None else float(weights.sum())
         l1, l2 = self._choose_penalty(float(alpha), total)
+        offsets = find_offsets(X, weights) if intercept and l1 == 0.0 else None
+        if offsets is not None:
+            X = X - offsets
+            start = None if start is None else np.append(start[:d], start[d] + offsets @ start[:d])
         is_plain = l1 > 0.0 or not self.positive
         X, columns = (X, np.ones(d)) if is_plain else equalise_columns(X, weights)
         options: dict[str, Any] = {"weights": weights, "intercept": intercept}
@@ -117,8 +122,10 @@ class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
         else:
             prox = None if is_smooth else make_prox(problem, 0.0, l2, True, columns)
             r = self._solve(problem, w0, seed, prox=prox)
-        gap = r.gap * scale * scale
-        return scale * r.x[:d] / columns, middle + scale * float(r.x[d:].sum()), r, gap
+        coef, shift = scale * r.x[:d] / columns, middle + scale * float(r.x[d:].sum())
+        if offsets is not None:
+            shift -= float(offsets @ coef)
+        return coef, shift, r, r.gap * scale * scale
 
     def _solve_by_columns(self, problem: LeastSquares, w0: Array, l1: float, l2: float) -> Fit:
         """Find the minimiser with an l1 norm by plain coordinate steps.
@@ -562,6 +569,8 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         count, d = len(self.classes_), X.shape[1]
         penalty = 1.0 / (C * (len(labels) if weights is None else float(weights.sum())))
         l1, l2 = ratio * penalty, (1.0 - ratio) * penalty
+        offsets = find_offsets(X, weights) if self.fit_intercept else None
+        X = X if offsets is None else X - offsets
         X, scales = (X, np.ones(d)) if ratio == 0.0 else equalise_columns(X, weights)
         options: dict[str, Any] = {"weights": weights, "intercept": self.fit_intercept}
         smooth = l2 if ratio == 0.0 else 0.0
@@ -574,6 +583,8 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         start = self._find_start(columns, d)
         w0 = np.zeros(problem.dim)
         if start is not None:
+            if offsets is not None:
+                start[d] += offsets @ start[:d]
             w0 = (start * np.append(scales, 1.0)[:, np.newaxis]).ravel()[: problem.dim]
         unit = 1.0 if prox is not None else 2.0  # the curvature of the loss is at most 1/4
         r = self._solve(problem, w0, self._draw_seed(), prox=prox, unit=unit, slope=SLOPE)
@@ -582,6 +593,8 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         self.intercept_ = W[d:].sum(axis=0)
         if count > 2:
             self.intercept_ -= self.intercept_.mean()  # free: a common constant changes nothing
+        if offsets is not None:
+            self.intercept_ -= self.coef_ @ offsets
         self._set_iterations([r])
         return self
 

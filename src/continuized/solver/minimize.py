@@ -23,7 +23,7 @@ from continuized.solver.steppers.adaptive import AdaptiveStepper
 from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.checkpoints.state import fingerprint_parts
-from continuized.support.progress import bar
+from continuized.support.progress import announce_compilation, bar
 
 if TYPE_CHECKING:
     from continuized.marked.stepper import Marked, MarkedStepper
@@ -117,7 +117,7 @@ def minimize(
     record : True, False or "path"
         Keep f(x_k) at every event; nothing but start and end; or the whole path, for `r.at`.
     progress : bool
-        Show a progress bar on standard error.
+        Show a progress bar on standard error, and say there where Numba compiles.
     nonfinite : "stop", "raise" or "skip"
         Where f or a gradient is not finite: end with Status.NOT_FINITE and the last good x; raise
         FloatingPointError; or, of gradients only, take the event without its jump, as if the
@@ -253,7 +253,8 @@ def minimize(
         )
 
     opened = checkpoints.open_checkpointer(path, every, resume, identity)
-    with opened as checkpointer, bar(stepper.name, limits.maxiter, progress) as show:
+    compiling = announce_compilation(progress, "1 to 3")
+    with opened as checkpointer, compiling, bar(stepper.name, limits.maxiter, progress) as show:
         loop = Loop(stepper, ticking, limits, callback=called, bar=show,
                     checkpointer=checkpointer)  # fmt: skip
         try:

@@ -40,8 +40,8 @@ __all__ = [
     "call_value", "choose_by_types", "class_of", "compile_formulas", "compile_power_of_two",
     "data_type", "fetch",
     "find_address", "flow_type", "gradient_type", "in_numpy", "is_ours", "jit",
-    "jit_uncounted", "matrix", "njit", "scratch", "subtract_pair", "types", "uncounted",
-    "value_type", "vector",
+    "jit_uncounted", "make_call", "matrix", "njit", "scratch", "subtract_pair", "types",
+    "uncounted", "value_type", "vector",
 ]  # fmt: skip
 
 njit: Any = numba.njit
@@ -328,7 +328,7 @@ def find_address(function: Any) -> int:
     return address
 
 
-def _make_call(kind: Any) -> Any:
+def make_call(kind: Any) -> Any:
     """Make the call of a function of this signature: (its address, arguments) -> its answer."""
 
     def call(typing_context: Any, address: Any, arguments: Any) -> Any:
@@ -349,8 +349,8 @@ def _make_call(kind: Any) -> Any:
     return intrinsic(call)
 
 
-call_gradient, call_value = _make_call(gradient_type()), _make_call(value_type())
-call_flow = _make_call(flow_type())
+call_gradient, call_value = make_call(gradient_type()), make_call(value_type())
+call_flow = make_call(flow_type())
 
 
 def _array_at(typing_context: Any, address: Any, shape: Any, number: Any) -> Any:

@@ -18,8 +18,8 @@ __all__ = [
     "call_value", "choose_by_types", "class_of", "compile_formulas",
     "compile_power_of_two", "data_type",
     "fetch", "find_address", "flow_type", "gradient_type", "in_numpy", "is_ours", "jit",
-    "jit_uncounted", "matrix", "njit", "scratch", "subtract_pair", "types", "uncounted",
-    "value_type", "vector",
+    "jit_uncounted", "make_call", "matrix", "njit", "scratch", "subtract_pair", "types",
+    "uncounted", "value_type", "vector",
 ]  # fmt: skip
 
 FASTMATH: set[str] = set()
@@ -126,6 +126,11 @@ def _call(function: Callable[..., Any], arguments: Any) -> Any:
 
 
 call_gradient = call_value = call_flow = _call
+
+
+def make_call(kind: Any) -> Any:
+    """Make the call of a function, by the function itself."""
+    return _call
 
 
 def array_at(address: int, shape: tuple[int, ...], number: Any) -> Any:

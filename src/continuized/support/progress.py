@@ -20,7 +20,7 @@ from continuized.support import validation as check
 PLAIN_EVERY = 10.0  # seconds between two lines where there is no terminal
 NOTEBOOK_EVERY = 0.2  # and between two states of a bar in a notebook
 PACKAGE = str(Path(__file__).parents[1])
-_TO_BE_TOLD: ContextVar[str] = ContextVar("_TO_BE_TOLD", default="")
+_TO_BE_TOLD: ContextVar[tuple[str, ...] | list[str]] = ContextVar("_TO_BE_TOLD", default=())
 IMPORTING = "<frozen importlib._bootstrap"
 # A `with` of ours is left through a frame of contextlib, and modules are run by Python's importing.
 OURS = (PACKAGE, contextlib.__file__, importlib.__file__, IMPORTING)
@@ -150,10 +150,13 @@ def _plain(title: str, total: int | None, unit: str) -> Iterator[Bar]:
 
 
 @contextmanager
-def announce_compilation(show: bool) -> Iterator[None]:
-    """Let a line on standard error say so where Numba compiles in the block, for some seconds."""
-    line = "compiling, for about 5 s; from then on it is read from the disk"
-    token = _TO_BE_TOLD.set(line if check.flag(show, "progress") else "")
+def announce_compilation(show: bool, seconds: str) -> Iterator[None]:
+    """Let a line on standard error say so where Numba compiles in the block, for so many seconds.
+
+    They are what `benchmarks.studies.first_calls` measures, less what is read from the disk.
+    """
+    line = f"compiling, for about {seconds} s; from then on it is read from the disk"
+    token = _TO_BE_TOLD.set([line] if check.flag(show, "progress") else ())
     try:
         yield
     finally:
@@ -162,9 +165,9 @@ def announce_compilation(show: bool) -> Iterator[None]:
 
 def tell_compilation() -> None:
     """Say that Numba compiles, where that was announced: once."""
-    if line := _TO_BE_TOLD.get():
-        print(line, file=sys.stderr, flush=True)
-        _TO_BE_TOLD.set("")
+    lines = _TO_BE_TOLD.get()
+    if isinstance(lines, list) and lines:  # one list for all threads of a run
+        print(lines.pop(), file=sys.stderr, flush=True)
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

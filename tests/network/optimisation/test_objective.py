@@ -12,10 +12,10 @@ from scipy.optimize import approx_fprime
 from continuized.network import Objective, split
 from continuized.network.optimisation.local_solver import (
     DualFunction,
-    gradient_of_conjugate,
+    compiled_gradient_of_conjugate,
     hessian,
     make_data,
-    make_room,
+    make_newton,
 )
 from continuized.problems import LeastSquares, LogisticRegression, Quadratic
 
@@ -85,17 +85,27 @@ def test_constants_bound_the_curvature_of_every_part(kind: str, nodes: int) -> N
 @pytest.mark.parametrize("kind", KINDS)
 def test_conjugate_gradients_invert_the_gradients(kind: str) -> None:
     o = split(problem(kind), 5)
-    data, room = make_data(o, conjugates=True), make_room(o.dim)
+    data, newton = make_data(o, conjugates=True), make_newton(o.dim)
     rng = np.random.default_rng(2)
     for i in range(5):
         for size in (1e-6, 1.0, 30.0):  # the last far beyond the slopes of the data: w is large
             s = size * rng.standard_normal(4)
             w = 10.0 * rng.standard_normal(4)
-            assert gradient_of_conjugate(data, i, s, w, room)
+            assert compiled_gradient_of_conjugate(data, i, s, w, newton)
             p, y = o.X[o.rows(i)] @ w, o.y[o.rows(i)]
             slope = p - y if kind == "ridge" else -y / (1.0 + np.exp(np.minimum(y * p, 500.0)))
             gradient = o.scale[i] * o.X[o.rows(i)].T @ slope + o.l2[i] * w
             np.testing.assert_allclose(gradient, s, rtol=1e-12, atol=1e-13 * max(1.0, size))
+
+
+def test_rows_may_be_read_only_and_in_any_order() -> None:
+    o = split(problem("logistic"), 5)
+    X, y = np.asfortranarray(o.X), o.y.copy()
+    X.flags.writeable = y.flags.writeable = False
+    same = Objective(o.loss, X, y, o.starts, o.scale, o.l2)
+    assert same.x_star.tolist() == o.x_star.tolist()
+    at = 0.1 * np.ones((5, 4))
+    assert DualFunction(same).slopes(at).tolist() == DualFunction(o).slopes(at).tolist()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,4 +1,4 @@
-"""What the first run of a network compiles, in a process of its own with an empty cache."""
+"""What a first run compiles, in a process of its own with an empty cache."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ X = np.random.default_rng(0).standard_normal((12, 2))
 parts = network.split(cz.problems.LeastSquares(X, X.sum(axis=1), 0.1), 3, rng=0)
 network.minimize("path:3", parts, method="dual", events=9, rng=0, progress=True)
 """
+LOGISTIC = SQUARED.replace(
+    "LeastSquares(X, X.sum(axis=1)", "LogisticRegression(X, np.sign(X[:, 0])"
+)
+MINIMIZE = """
+cz.minimize(cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0]), [0.0, 0.0], rng=0, progress=True)
+"""
 FAULTS = """
 faults = network.Faults(delay=0.1, loss=0.1)
 network.simulate("path:3", [1.0, 0.0, 0.0], rng=0, events=50, faults=faults, progress=True)
@@ -57,7 +63,10 @@ def run_first(code: str, cache: Path) -> tuple[dict[str, int], str]:
 @pytest.mark.parametrize(
     ("code", "runs", "unused"),
     [
+        (MINIMIZE, "compile_fill.<locals>.fill", ["step"]),
         (SQUARED, "run_events", ["newton", "hessian", "run_messages"]),
+        # By itself, to be called by its address, and in no loop.
+        pytest.param(LOGISTIC, "newton", ["run_messages"], marks=pytest.mark.slow),
         pytest.param(FAULTS, "run_messages", ["die", "join", "run_events"], marks=pytest.mark.slow),
     ],
 )

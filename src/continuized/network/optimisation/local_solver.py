@@ -11,7 +11,8 @@ fall, what is left is rounding.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +29,18 @@ from continuized.problems.losses import (
     tail,
 )
 from continuized.support.cholesky import factor_in_place, solve_in_place
-from continuized.support.jit import in_numpy, jit_uncounted, uncounted
+from continuized.support.jit import (
+    UNCOUNTED,
+    find_address,
+    in_numpy,
+    jit,
+    jit_uncounted,
+    make_call,
+    matrix,
+    types,
+    uncounted,
+    vector,
+)
 from continuized.support.threads import interruptible
 
 compile_losses()
@@ -121,7 +133,6 @@ def tilted_slope(
     return math.sqrt(inner(out, out))
 
 
-@uncounted
 def newton(
     kind: float, X: Array, y: Array, weights: Array, l2: float, s: Array, w: Array, room: Array,
     steps: int,
@@ -161,14 +172,36 @@ def newton(
     return False
 
 
-def make_room(dim: int) -> Array:
-    """Make the room that `newton` works in."""
-    return np.empty((dim + 3, dim))
+FLOATS, ROWS = vector(np.float64), matrix(np.float64)
+NEWTON_TYPE = types.boolean(
+    types.float64, ROWS, FLOATS, FLOATS, types.float64, FLOATS, FLOATS, ROWS, types.int64
+)
 
 
-def make_room_for(objective: Objective) -> Array | None:
-    """Make the room for the gradients of the conjugates; None where they are linear systems."""
-    return None if objective.loss == SQUARED else make_room(objective.dim)
+@cache
+def compile_newton() -> Any:
+    """Compile `newton`: once, for it is long, and loops call it by its address."""
+    return jit(newton, NEWTON_TYPE, **UNCOUNTED)
+
+
+call_newton = make_call(NEWTON_TYPE)
+
+
+class Newton(NamedTuple):
+    """How compiled code calls `newton`: by its address, with the room that it works in."""
+
+    address: Any
+    room: Array
+
+
+def make_newton(dim: int) -> Newton:
+    """Make what it takes to call `newton`."""
+    return Newton(find_address(compile_newton()), np.empty((dim + 3, dim)))
+
+
+def make_newton_for(objective: Objective) -> Newton | None:
+    """Make the same for the gradients of the conjugates; None where they are linear systems."""
+    return None if objective.loss == SQUARED else make_newton(objective.dim)
 
 
 class LocalData(NamedTuple):
@@ -204,18 +237,18 @@ def gradient(data: LocalData, i: int, w: Array, out: Array) -> None:
 
 
 @uncounted
-def gradient_of_conjugate(data: LocalData, i: int, s: Array, w: Array, room: Array | None) -> bool:
+def gradient_of_conjugate(
+    data: LocalData, i: int, s: Array, w: Array, method: Newton | None
+) -> bool:
     """Write grad f_i*(s) into w, which is near it at best; returns whether it was found.
 
-    Without room, which is known when Numba compiles, Newton's method is not compiled.
+    Without Newton's method, which is known when Numba compiles, its call is not compiled.
     """
-    if room is not None and data.kind != SQUARED:
+    if method is not None and data.kind != SQUARED:
         begin, end = data.starts[i], data.starts[i + 1]
-        rows, weights = data.X[begin:end], data.weights[begin:end]
-        steps = MOST_NEWTON_STEPS
-        return bool(
-            newton(data.kind, rows, data.y[begin:end], weights, data.l2[i], s, w, room, steps)
-        )
+        own = data.kind, data.X[begin:end], data.y[begin:end], data.weights[begin:end], data.l2[i]
+        given = (*own, s, w, method.room, MOST_NEWTON_STEPS)
+        return bool(call_newton(method.address, given))
     for c in range(w.size):
         w[c] = s[c] + data.offsets[i, c]
     solve_in_place(data.factors[i], w)
@@ -226,15 +259,6 @@ def gradient_of_conjugate(data: LocalData, i: int, s: Array, w: Array, room: Arr
 compiled_slope, compiled_gradient, compiled_gradient_of_conjugate = map(
     jit_uncounted, (slope, gradient, gradient_of_conjugate)
 )
-
-
-@jit_uncounted
-def compiled_newton(
-    kind: float, X: Array, y: Array, weights: Array, l2: float, s: Array, w: Array, room: Array,
-    steps: int,
-) -> bool:  # fmt: skip
-    """Call `newton`, which is long: so it is compiled once for this and for other loops."""
-    return bool(newton(kind, X, y, weights, l2, s, w, room, steps))
 
 
 def find_minimiser(
@@ -256,10 +280,10 @@ def _find_minimiser(
         right = np.concatenate([y * roots, np.zeros(d)])
         w = np.asarray(np.linalg.lstsq(rows, right, rcond=None)[0])
         return w + np.linalg.solve(rows.T @ rows, s) if s.any() else w
-    w, room = np.zeros(d), make_room(d)
+    w, take_steps = np.zeros(d), compile_newton()
     # A step at a time: a thread that was given up ends after the next one.
-    given = kind, X, y, weights, l2, s, w, room
-    if not any(compiled_newton(*given, 1) for _ in range(MOST_NEWTON_STEPS)):
+    given = kind, X, y, weights, l2, s, w, make_newton(d).room
+    if not any(take_steps(*given, 1) for _ in range(MOST_NEWTON_STEPS)):
         advice = "scale the columns" if l2 > 0.0 else "there may be no minimum: give l2 > 0"
         raise ArithmeticError(f"Newton's method did not end on {n} rows; {advice}")
     if l2 == 0.0 and not np.any(y * (X @ w) <= 0.0):  # w may have overflowed
@@ -276,14 +300,14 @@ class DualFunction:
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
         self._data = make_data(objective, conjugates=True)
-        self._room = make_room_for(objective)
+        self._newton = make_newton_for(objective)
         self._w = np.zeros((objective.nodes, objective.dim))
 
     def slopes(self, y: Array) -> Array:
         """Return the gradient, (nodes, dim)."""
         for i, w in enumerate(self._w):
             s = np.ascontiguousarray(y[i])
-            check_solved(compiled_gradient_of_conjugate(self._data, i, s, w, self._room))
+            check_solved(compiled_gradient_of_conjugate(self._data, i, s, w, self._newton))
         return self._w.copy()
 
     def value(self, y: Array, w: Array | None = None) -> float:

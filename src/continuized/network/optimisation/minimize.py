@@ -233,7 +233,7 @@ def _simulate(
     from continuized.network.simulation.messages import make_engine
 
     graph, objective, method, faults = task.graph, task.objective, task.method, task.faults
-    with announce_compilation(progress):
+    with announce_compilation(progress, "2 to 3" if faults is None else "5"):
         nodes = make_nodes(method, graph, objective, task.speeds)
         engine = make_engine(graph, nodes, task.root, faults)
     rate, events = method.rate(graph, objective), task.events

@@ -13,7 +13,7 @@ from continuized.network.optimisation.a2cid2 import A2CiD2
 from continuized.network.optimisation.dadao import DADAO, X_TILDE, Y_TILDE, Z_TILDE, Steps, X, Y, Z
 from continuized.network.optimisation.dual import Dual
 from continuized.network.optimisation.functions import Functions
-from continuized.network.optimisation.local_solver import LocalData
+from continuized.network.optimisation.local_solver import LocalData, Newton
 from continuized.network.optimisation.objective import Objective
 from continuized.network.simulation.engine import NodeSet, OwnGradients
 from continuized.network.simulation.node_models.interface import TIME, node_model
@@ -62,8 +62,8 @@ def make_single_node(
 def make_dual_nodes(objective: Objective, **constants: float) -> NodeSet:
     """Make the nodes of the dual method."""
     y, z, w = np.zeros((3, objective.nodes, objective.dim))
-    data, room = local_solver.make_data(objective, True), local_solver.make_room_for(objective)
-    nodes = DualNodes(Constants(**constants), data, y, z, w, room)
+    data, newton = local_solver.make_data(objective, True), local_solver.make_newton_for(objective)
+    nodes = DualNodes(Constants(**constants), data, y, z, w, newton)
     # Where they agree, y = z = grad f(w).
     return NodeSet(nodes, objective.dim, ("y", "z", "w"), tilt=0.5)
 
@@ -124,7 +124,7 @@ class DualNodes(NamedTuple):
     y: Array
     z: Array
     w: Array
-    room: Array | None
+    newton: Newton | None
 
     def flow_to(nodes, work: Array, i: int, time: float) -> None:
         """Mix y and z."""
@@ -133,7 +133,7 @@ class DualNodes(NamedTuple):
     def find_answer(nodes, work: Array, i: int) -> bool:
         """Find w = grad f*(y)."""
         y, w = nodes.y[i], nodes.w[i]
-        return bool(local_solver.gradient_of_conjugate(nodes.data, i, y, w, nodes.room))
+        return bool(local_solver.gradient_of_conjugate(nodes.data, i, y, w, nodes.newton))
 
     def message(nodes, work: Array, i: int, c: int) -> float:
         return float(nodes.w[i, c])

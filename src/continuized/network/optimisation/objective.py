@@ -107,6 +107,12 @@ class Objective(MeanFunction):
     scale: Array = field(repr=False)  # (nodes,)
     l2: Array = field(repr=False)  # (nodes,)
 
+    def __post_init__(self) -> None:
+        # As compiled code takes them, which has other types for arrays that are read-only.
+        for name in ("X", "y"):
+            array = np.require(getattr(self, name), np.float64, ("C", "A", "W"))
+            object.__setattr__(self, name, array)
+
     def _facts(self) -> dict[str, Any]:
         kind = REGRESSION_OF_LOSS[self.loss].__name__
         return {"kind": kind, "nodes": self.nodes, "rows": len(self.y), "dim": self.dim}

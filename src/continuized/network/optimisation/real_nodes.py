@@ -135,7 +135,7 @@ def run_nodes(task: OptimisationTask, options: RunOptions) -> Decentralized:
             'with transport="local" functions of your own are handed to processes by fork, which '
             'this system does not have, or not safely; give regressions, or use transport="ray"'
         )
-    with announce_compilation(options.progress):
+    with announce_compilation(options.progress, "2"):
         tilt: float = models[0].make().tilt  # type: ignore[attr-defined]
         # It is compiled here, for all processes to find.
     workers = assign_nodes(graph.nodes, options.processes, {node for _, node, _ in changes})

@@ -131,7 +131,7 @@ def simulate(
     from continuized.network.simulation.stepper import GossipStepper
 
     nodes = make_nodes(start.reshape(graph.nodes, -1), constants)
-    with announce_compilation(progress and faults is not None):
+    with announce_compilation(progress and faults is not None, "4"):
         engine = make_engine(graph, nodes, root, faults, log=log)
     stepper = GossipStepper(gossip.name, engine, limits, times, int(record))
     total = None if events is None else limits.exchanges  # the default is far more than are needed

@@ -287,8 +287,8 @@ class AdaptiveStepper(Stepper):
         return found
 
     def _is_doubtful(self, at: Evaluation) -> bool:
-        """Tell whether the criterion is small in a metric that is a guess: the Hessian is made to be
-        sure, unless the slopes are small, too."""
+        """Tell whether the criterion is small in a metric that is a guess: the Hessian is made to
+        be sure, unless the slopes are small, too."""
         if self.options.is_rough or not self.metric.is_a_guess:
             return False
         assert self.tol is not None
