@@ -221,3 +221,13 @@ def test_weights_are_copied() -> None:
     weights[:] = 7.0
     assert p.weights is not None
     assert p.weights.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(("weighted", "intercept"), EXTRAS)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_trace_is_the_sum_of_the_scales(
+    kind: str, form: str, weighted: bool, intercept: bool
+) -> None:
+    p = make(kind, form, weighted, intercept, 0.2)
+    assert p.trace == pytest.approx(float(p.column_scales.sum()), rel=1e-6)

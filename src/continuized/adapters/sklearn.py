@@ -453,12 +453,8 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
         y = np.asarray(y, dtype=np.float64)
         intercept, d = self.fit_intercept, X.shape[1]
         total = len(y) if weights is None else float(weights.sum())
-        w, seed = self._find_first(X, y, weights, epsilon), self._draw_seed()
-        residuals = y - np.asarray(X @ w[:d]) - w[d:].sum()
-        size, least = (root_mean_square(v, weights) for v in (residuals, y))
-        least *= SMALLEST_SCALE
-        unit = find_scale(residuals, epsilon, weights)
-        unit = unit if unit > NO_SCALE * size else size
+        (w, unit), seed = self._find_first(X, y, weights, epsilon), self._draw_seed()
+        least = SMALLEST_SCALE * root_mean_square(y, weights)
         # Of w / unit, and divided by 2 unit times the sum of the weights.
         problem = make_problem(
             ScaledHuber, X, y / unit, alpha * unit / total, epsilon=epsilon,
@@ -482,22 +478,33 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
         self._warn_unless(is_done, events)
         return self
 
-    def _find_first(self, X: Any, y: Array, weights: Array | None, epsilon: float) -> Array:
-        """Find where to start: the last fit, or the intercept alone."""
-        d = X.shape[1]
+    def _find_first(
+        self, X: Any, y: Array, weights: Array | None, epsilon: float
+    ) -> tuple[Array, float]:
+        """Find where to start, the last fit or the intercept alone, and the unit of y there."""
+        d, intercept = X.shape[1], bool(self.fit_intercept)
         start = self._find_start(1, d)
-        w = np.zeros(d + 1) if start is None else start.ravel()
-        if start is None and self.fit_intercept:
+        w = (np.zeros(d + 1) if start is None else start.ravel())[: d + intercept]
+        is_new = start is None and intercept
+        if is_new:
             w[d] = np.median(y if weights is None else y[weights > 0.0])
-            rest = y - w[d]
+        unit, is_scale = _find_unit(y - np.asarray(X @ w[:d]) - w[d:].sum(), weights, epsilon)
+        if is_new and not is_scale:
             # Where most rows have the median itself, as counts may, the scale there says nothing.
-            if find_scale(rest, epsilon, weights) <= NO_SCALE * root_mean_square(rest, weights):
-                w[d] = np.average(y, weights=weights)
-        return w[: d + bool(self.fit_intercept)]
+            w[d] = np.average(y, weights=weights)
+            unit, _ = _find_unit(y - w[d], weights, epsilon)
+        return w, unit
 
     def predict(self, X: Any) -> Any:
         """Predict Xw + b."""
         return as_given(self._score(X), X)
+
+
+def _find_unit(residuals: Array, weights: Array | None, epsilon: float) -> tuple[float, bool]:
+    """Find the scale of residuals, or their size where most would be outliers at it; and tell
+    whether it is the scale."""
+    size, scale = root_mean_square(residuals, weights), find_scale(residuals, epsilon, weights)
+    return (scale, True) if scale > NO_SCALE * size else (size, False)
 
 
 class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):

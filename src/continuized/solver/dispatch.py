@@ -140,7 +140,8 @@ def limits_of(tol: Any, maxiter: Any, clock: Any, events_of_a_pass: int | None =
         tol = check.real(tol, "tol", minimum=0.0, finite=False, other="None")
     if maxiter is not None:
         return Limits(tol, check.whole(maxiter, "maxiter", minimum=0, other="None"))
-    if isinstance(clock, clocks.Recorded):
+    # None first: whether something is of a protocol's class takes Python long to tell.
+    if clock is not None and isinstance(clock, clocks.Recorded):
         # With tol, one more than it has: if the run gets to the end, it is the clock that ended.
         return Limits(tol, len(clock) + (tol is not None))
     default = DEFAULT_MAXITER

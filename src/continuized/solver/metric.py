@@ -259,7 +259,8 @@ class RowSpace(_Named):
     ) -> None:
         self._X, self._roots, self._l2, self._constant = X, roots, l2, constant
         self.size = X.shape[1] + constant
-        K = (multiply_rows(X) if products is None else products) * roots
+        own = multiply_rows(X) if products is None else None
+        K = np.multiply(products if own is None else own, roots, out=own)
         K *= roots[:, np.newaxis]
         np.einsum("ii->i", K)[:] += l2
         self._kernel = Dense.of(K)

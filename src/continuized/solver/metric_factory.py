@@ -262,6 +262,9 @@ class MetricFactory:
             if kind == "rows":
                 q = p.curvatures(w, slice(None)) / p.row_count
                 roots = np.sqrt(q if p.shares is None else q * p.shares)
+                if p.loss == SQUARED:  # made once, and in the place of the products
+                    _check_scales(p.trace)
+                    return RowSpace(p.X, roots, p.l2, p.intercept)
                 return RowSpace(p.X, roots, p.l2, p.intercept, self.row_products)
             if kind == "gram" and _is_whole(p):
                 return Dense.of(_add_floor(p, p.hessian_block(w)))
@@ -338,8 +341,8 @@ def _sample(p: Any, m: int, rng: Root | np.random.Generator) -> Any:
     return np.sort(np.random.default_rng(rng).choice(n, m, replace=False))
 
 
-def _check_scales(scales: Array) -> Array:
-    """Refuse an X by the sums of squares of its columns or rows; return them."""
+def _check_scales(scales: Any) -> Any:
+    """Refuse an X by the sums of squares of its columns or rows, or of all; return them."""
     if not np.isfinite(scales).all():
         raise ValueError("X is too large, its squares overflow: divide its columns by a number")
     return scales

@@ -232,13 +232,17 @@ class LeastSquares(SingleOutput):
     def second_slopes(self, predictions: Array, index: Any) -> Array:
         return np.ones(len(predictions))
 
+    def curvatures(self, w: ArrayLike, index: Any) -> Array:
+        return np.ones(len(self.y[index]))  # whatever is predicted
+
     @cached_property
     def trace(self) -> float:
-        """As for all, but without the scales, which a direct solver does not ask for otherwise."""
+        """As for all, but in half the time without the scales, which no direct solver asks for."""
         if self.is_sparse or self.is_weighted or self.X.dtype != np.float64:
             return super().trace
         entries = self.X.ravel()
-        mean = threads.inner(entries, entries) / self.row_count
+        with threads.blas_on_one_thread():
+            mean = float(np.vdot(entries, entries)) / self.row_count
         return mean + self.l2 * self.column_count + self.intercept
 
     @cached_property
