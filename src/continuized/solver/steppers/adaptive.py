@@ -289,8 +289,8 @@ class AdaptiveStepper(Stepper):
     def _is_doubtful(self, at: Evaluation) -> bool:
         """Tell whether the criterion is small in a metric that is a guess: the Hessian is made to
         be sure, unless the slopes are small, too."""
-        if self.options.is_rough or not self.metric.is_a_guess:
-            return False
+        if self.options.is_rough or not self.metric.is_a_guess or self.criterion.strong > 0.0:
+            return False  # a duality gap is the same in every metric
         assert self.tol is not None
         return self.criterion.largest_slope(at) > self.tol
 
