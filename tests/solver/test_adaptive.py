@@ -11,6 +11,7 @@ import pytest
 import continuized as cz
 from continuized import Status
 from continuized.solver.metric import Diagonal, Identity
+from continuized.solver.steppers.adaptive import AdaptiveStepper
 from continuized.solver.steppers.evaluations import Evaluation, Evaluator
 from continuized.solver.stopping import Criterion
 from tests.invariants.registry import (
@@ -313,7 +314,7 @@ def test_gradients_are_compared_with_those_in_the_same_metric() -> None:
     evaluator.evaluate(X0[:2])
     evaluator.change_metric(Diagonal([1e20, 1e20]))
     one, two = (evaluator.evaluate(factor * X0[:2]) for factor in (1.0, 2.0))
-    assert evaluator.least_L(one, two) == pytest.approx(1e-20)
+    assert evaluator.least_L(one, two) == pytest.approx(1e-20, rel=1e-9, abs=0.0)
 
 
 def test_a_gradient_where_f_is_not_finite_says_nothing_of_L() -> None:
@@ -325,3 +326,24 @@ def test_a_gradient_where_f_is_not_finite_says_nothing_of_L() -> None:
     start = evaluator.evaluate(X0)
     size = np.linalg.norm(X0)
     assert evaluator.first_L(start) == pytest.approx(2.0 * size / (1e-4 * max(size, 1.0)))
+
+
+def test_after_a_rejected_event_the_next_is_compared_with_the_best_point(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    back, seen, was_another = AdaptiveStepper._return_to_best, [], 0
+
+    def go_back(self: AdaptiveStepper) -> None:
+        nonlocal was_another
+        was_another += self.last is not self.best
+        back(self)
+        seen.append((self.last is self.best, self.anchor == self.best.f, self.x is self.z))
+
+    def both(x: np.ndarray) -> tuple[float, np.ndarray]:
+        return float(np.sum(np.exp(5.0 * x) - 0.1 * x)), 5.0 * np.exp(5.0 * x) - 0.1
+
+    monkeypatch.setattr(AdaptiveStepper, "_return_to_best", go_back)
+    for seed in range(5):
+        cz.minimize(both, np.array([-3.0, -2.0, -9.0]), jac=True, maxiter=400, rng=seed)
+    assert was_another > 0
+    assert set(seen) == {(True, True, True)}
