@@ -11,6 +11,7 @@ import pytest
 
 import continuized as cz
 from continuized import Status
+from continuized.adapters._jax_loops import STATUSES
 from continuized.adapters.jax import gaps, minimize
 
 EIGENVALUES = np.array([0.1, 1.0, 20.0], np.float32)
@@ -157,3 +158,15 @@ def test_where_f_overflows_L_grows() -> None:
     r = minimize(lambda x: jnp.sum(jnp.exp(x * x)), jnp.full(2, 3.0), tol=1e-3)
     assert bool(r.success)
     np.testing.assert_allclose(r.x, np.zeros(2), atol=1e-3)
+
+
+def test_a_run_that_ends_among_rejected_events_is_no_success() -> None:
+    """f is defined near the start only, where the first L is looked for."""
+
+    def fun(x: Any) -> Any:
+        return jnp.where(jnp.all(jnp.abs(x - 10.0) < 1e-2), 1e-3 * jnp.sum(x**2), jnp.nan)
+
+    r = minimize(fun, jnp.full(2, 10.0), maxiter=3)
+    assert STATUSES[int(r.status)] is Status.NOT_FINITE
+    assert not r.success
+    assert r.x.tolist() == [10.0, 10.0]

@@ -14,7 +14,7 @@ from scipy import optimize
 from scipy.optimize import LinearConstraint, OptimizeWarning
 
 import continuized as cz
-from continuized.adapters.scipy import PASSED_ON
+from continuized.adapters.scipy import PASSED_ON, FiniteDifferences
 from tests.helpers.scipy_functions import FUNCTIONS, booth, booth_grad, run
 
 
@@ -268,3 +268,14 @@ def test_every_option_of_minimize_can_be_given_through_scipy() -> None:
     scipys = set(inspect.signature(cz.scipy_method).parameters) | set(PASSED_ON)
     # Bounds are a prox.
     assert ours - scipys == {"unknown", "prox", "noise"}
+
+
+@pytest.mark.parametrize(("scheme", "more"), [("2-point", 3), ("3-point", 6), ("cs", 3)])
+def test_differences_do_not_ask_again_where_f_is_known(scheme: str, more: int) -> None:
+    differences = FiniteDifferences(lambda x: (x * x).sum(), scheme, None)
+    x = np.arange(3.0)
+    differences.fun(x)
+    assert np.allclose(differences.grad(x), 2.0 * x)
+    assert differences.calls == 1 + more
+    differences.grad(x + 1.0)
+    assert differences.calls == 2 + 2 * more

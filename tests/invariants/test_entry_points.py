@@ -228,7 +228,6 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "weight": (theory.weight, {"method": M, "t": 1.0}),
     "sharp_bound": (theory.sharp_bound, {
         "method": cz.Continuized(2.0, 0.1), "problem": WIDE, "x0": np.zeros(3), "t": 1.0, "k": None,
-        "z0": None,
     }),
     "sharp_bound, B": (theory.sharp_bound, {
         "method": cz.SharpContinuized(2.0, 0.1), "problem": WIDE, "x0": np.zeros(3), "k": 3

@@ -232,6 +232,9 @@ def test_the_tables_own_good_files_are_read(tmp_path: Path) -> None:
 
 def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
     refused(tmp_path, ": a folder, not a file")
+    np.save(tmp_path / "X.npy", np.zeros((0, 3)))
+    np.save(tmp_path / "y.npy", np.zeros(0))
+    refused(tmp_path, ": X is empty: its shape is (0, 3)")
     for name in ("a", "a.csv", "a.npy", "a.npz", "a.gz"):
         with pytest.raises(FileNotFoundError):
             read(tmp_path / name)

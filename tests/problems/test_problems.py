@@ -273,3 +273,14 @@ def test_a_problem_whose_data_change_between_runs_is_minimised_as_it_is() -> Non
     fit.weights = np.full(30, 2.0)
     with pytest.raises(ValueError, match="weights"):
         cz.minimize(fit, np.zeros(5), method=cz.DualCoordinate(), rng=0)
+
+
+def test_data_that_cannot_be_written_to_are_not_copied() -> None:
+    """They may be mapped from a file, and larger than memory."""
+    X = np.arange(12.0).reshape(4, 3)
+    X.flags.writeable = False
+    p = cz.problems.LeastSquares(X, np.ones(4), 0.1)
+    compiled = p.compile()
+    assert compiled is not None
+    assert np.shares_memory(compiled.data[0], X)
+    assert cz.minimize(p, np.zeros(3), rng=0).success

@@ -136,3 +136,14 @@ def test_what_stands_after_the_last_entry_is_dropped_and_stays_with_the_user() -
     p = cz.problems.LeastSquares(X, np.ones(3))
     assert p.X.data.size == p.X.indices.size == 3
     assert X.data.size == X.indices.size == 4
+
+
+def test_what_was_known_of_entries_that_have_changed_since_is_not_believed() -> None:
+    X = sparse.csr_array(np.array([[1.0, 2.0, 0.0], [3.0, 0.0, 4.0]]))
+    assert X.has_canonical_format
+    assert X.has_sorted_indices
+    X.indices[:2], X.indices[2:] = (1, 0), (2, 2)
+    p = cz.problems.LeastSquares(X, [1.0, 1.0])
+    assert p.X.indices.tolist() == [0, 1, 2]
+    assert p.X.toarray().tolist() == [[2.0, 1.0, 0.0], [0.0, 0.0, 7.0]]
+    assert X.indices.tolist() == [1, 0, 2, 2]

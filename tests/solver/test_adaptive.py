@@ -10,7 +10,9 @@ import pytest
 
 import continuized as cz
 from continuized import Status
-from continuized.solver.steppers.evaluations import Evaluation
+from continuized.solver.metric import Diagonal, Identity
+from continuized.solver.steppers.adaptive import AdaptiveStepper
+from continuized.solver.steppers.evaluations import Evaluation, Evaluator
 from continuized.solver.stopping import Criterion
 from tests.invariants.registry import (
     USER_STAR,
@@ -280,3 +282,68 @@ def test_a_run_may_end_by_the_slopes_of_its_variables() -> None:
     for slopes, found in (([1.0, 2.0], 3.0), ([1.0, 0.5], 5.0), ([4.0, 1.0], 4.0)):
         criterion = Criterion(problem, None, slopes=np.array(slopes))
         assert criterion.evaluate(at, at.y, 1.0) == found
+
+
+def test_an_estimate_of_mu_is_told_only_where_there_is_one() -> None:
+    """In a metric, nothing is seen of mu in the norm of x."""
+    p = cz.problems.Quadratic(np.geomspace(1e-4, 1.0, 20), np.ones(20))
+    fun: Any = (p.fun, np.zeros(20), p.grad)
+    plain, scaled = (
+        cz.minimize(*fun, tol=1e-7, rng=0, metric=metric) for metric in (None, np.full(20, 2.0))
+    )
+    assert plain.constants["restarts"] > 0
+    assert scaled.constants["restarts"] > 0
+    assert 1e-4 <= plain.constants["mu_estimate"] <= 1.0
+    assert "mu_estimate" not in scaled.constants
+
+
+def test_a_gradient_is_doubted_less_and_less_often() -> None:
+    """After 16 rejected events, 64 and 256: each doubt asks for f six times at most."""
+    r = cz.minimize(
+        lambda x: (float(np.abs(x).sum()) if np.array_equal(x, X0) else 1e3, np.sign(x)),
+        X0, jac=True, tol=1e-6, rng=0,
+    )  # fmt: skip
+    assert r.status is Status.NO_DESCENT
+    assert 64 < r.constants["rejected"] < 256
+    assert 0 < r.nfev - r.njev <= 12
+
+
+def test_gradients_are_compared_with_those_in_the_same_metric() -> None:
+    """In a metric that is 1e40 times another, what was seen in that one is no scale."""
+    evaluator = Evaluator(cz.problems.Quadratic([1.0, 1.0]), X0[:2], Diagonal([1e-20, 1e-20]))
+    evaluator.evaluate(X0[:2])
+    evaluator.change_metric(Diagonal([1e20, 1e20]))
+    one, two = (evaluator.evaluate(factor * X0[:2]) for factor in (1.0, 2.0))
+    assert evaluator.least_L(one, two) == pytest.approx(1e-20, rel=1e-9, abs=0.0)
+
+
+def test_a_gradient_where_f_is_not_finite_says_nothing_of_L() -> None:
+    def both(x: np.ndarray) -> tuple[float, np.ndarray]:
+        inside = np.array_equal(x, X0)
+        return float(x @ x) if inside else math.inf, 2.0 * x if inside else -1e100 * x
+
+    evaluator = Evaluator(cz.Problem(both, value_and_grad=True), X0, Identity())
+    start = evaluator.evaluate(X0)
+    size = np.linalg.norm(X0)
+    assert evaluator.first_L(start) == pytest.approx(2.0 * size / (1e-4 * max(size, 1.0)))
+
+
+def test_after_a_rejected_event_the_next_is_compared_with_the_best_point(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    back, seen, was_another = AdaptiveStepper._return_to_best, [], 0
+
+    def go_back(self: AdaptiveStepper) -> None:
+        nonlocal was_another
+        was_another += self.last is not self.best
+        back(self)
+        seen.append((self.last is self.best, self.anchor == self.best.f, self.x is self.z))
+
+    def both(x: np.ndarray) -> tuple[float, np.ndarray]:
+        return float(np.sum(np.exp(5.0 * x) - 0.1 * x)), 5.0 * np.exp(5.0 * x) - 0.1
+
+    monkeypatch.setattr(AdaptiveStepper, "_return_to_best", go_back)
+    for seed in range(5):
+        cz.minimize(both, np.array([-3.0, -2.0, -9.0]), jac=True, maxiter=400, rng=seed)
+    assert was_another > 0
+    assert set(seen) == {(True, True, True)}

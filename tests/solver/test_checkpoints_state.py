@@ -10,6 +10,7 @@ import pytest
 
 import continuized as cz
 from continuized.solver.loop import Loop
+from continuized.solver.recording import Recorder
 from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.checkpoints.state import GrowingRows, capture
 from tests.helpers.interrupted_runs import NOISE, RIDGE, Stop, resumed_until_done, same
@@ -122,3 +123,13 @@ def test_a_forgotten_part_changes_the_result(
     checkpoints.previous(path).unlink()
     forget(monkeypatch, part)
     assert not same(whole, resumed_until_done(interrupt, path, 5, p, np.ones(3), **how))
+
+
+@pytest.mark.parametrize("rows", [np.array(["a", "b"]), np.array(1.0), np.array([1j])])
+def test_rows_that_are_no_numbers_are_not_put_back(rows: Any) -> None:
+    recorder = Recorder(("k",))
+    recorder.add((np.arange(2),))
+    plain, arrays = capture(recorder)
+    (name,) = arrays
+    with pytest.raises(ValueError, match="rows are arrays of real numbers"):
+        Recorder(("k",)).restore(plain, {name: rows})

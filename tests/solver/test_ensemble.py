@@ -345,6 +345,45 @@ def test_an_ensemble_that_would_not_end_is_refused_with_how_long_it_would_take()
         cz.ensemble(p, cz.Continuized(p.L, p.mu), [0, 0, 0], runs=1, times=[1e12])
 
 
+def test_a_run_that_fails_has_no_values_after_its_end():
+    def fun(x):
+        return QUADRATIC.fun(x) if QUADRATIC.fun(x) > 0.5 * QUADRATIC.fun(np.zeros(3)) else np.nan
+
+    p = cz.Problem(fun, QUADRATIC.grad, L=1.0)
+    e = cz.ensemble(p, cz.Continuized(1.0), np.zeros(3), runs=3, steps=50, rng=0)
+    for i in range(3):
+        r = cz.minimize(p, np.zeros(3), maxiter=50, rng=e.seed(i))
+        assert r.status is cz.Status.NOT_FINITE
+        assert e.fun[i, : r.nit + 1].tolist() == r.trace.fun.tolist()
+        assert np.all(np.isnan(e.fun[i, r.nit + 1 :]))
+        assert np.all(np.isnan(e.t[i, r.nit + 1 :]))
+
+
+def test_an_oracle_is_tested_once_for_all_runs():
+    counts = []
+    for runs in (1, 2, 3):
+        asked = []
+
+        def draw(x, rng, asked=asked):
+            asked.append(x)
+            return QUADRATIC.grad(x) + 0.1 * rng.standard_normal(3)
+
+        noise = cz.noise.Oracle(draw, sigma2=0.03, check=True)
+        cz.ensemble(QUADRATIC, cz.Continuized(1.0), np.zeros(3), runs=runs, steps=4, noise=noise)
+        counts.append(len(asked))
+    assert counts[0] > 2000
+    assert np.diff(counts).tolist() == [4, 4]
+
+
+def test_the_memory_of_a_mean_does_not_grow_with_the_runs(monkeypatch):
+    monkeypatch.setattr("continuized.support.files.memory", lambda: 1e6)
+    how = {"runs": 20_000, "steps": 5, "rng": 0, "threads": 1}
+    with pytest.raises(MemoryError, match='ask for keep="mean", fewer runs or fewer steps'):
+        cz.ensemble(QUADRATIC, cz.Continuized(1.0), np.zeros(3), **how)
+    e = cz.ensemble(QUADRATIC, cz.Continuized(1.0), np.zeros(3), keep="mean", **how)
+    assert e.runs == 20_000
+
+
 def test_ctrl_c_ends_an_ensemble():
     p = cz.problems.paper_strongly_convex()
     method, x0 = cz.Continuized(p.L, p.mu), [0, 0, 0]

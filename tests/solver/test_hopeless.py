@@ -12,6 +12,7 @@ import pytest
 import continuized as cz
 from continuized.solver import stopping
 from continuized.solver.metric import Identity
+from continuized.solver.steppers.adaptive import AdaptiveStepper
 from continuized.solver.steppers.evaluations import Evaluator
 from tests.invariants.registry import same_bits
 
@@ -322,3 +323,18 @@ def test_a_minimum_far_away_is_found_though_the_first_steps_are_lost_in_rounding
     )  # fmt: skip
     assert r.nit < 5000
     assert np.allclose(r.x, far, rtol=4 * np.finfo(dtype).eps)
+
+
+def test_a_run_below_rounding_gives_back_its_last_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As its message says: of the values of f, the lowest is so by rounding."""
+    end, found = AdaptiveStepper._end, []
+
+    def ended(self: AdaptiveStepper, status: cz.Status | None) -> Any:
+        found.append((status, end(self, status) is self.last, self.best is self.last))
+        return end(self, status)
+
+    monkeypatch.setattr(AdaptiveStepper, "_end", ended)
+    for seed in range(4):
+        BELOW_ROUNDING["float64"](tol=5e-324, rng=seed, record=False)
+    assert (cz.Status.PRECISION, True, False) in found
+    assert all(is_last for status, is_last, _ in found if status is cz.Status.PRECISION)

@@ -274,7 +274,11 @@ class Own:
         ({"metric": Diagonal(np.ones(6))}, ValueError, "6 variables"),
         ({"metric": np.ones((2, 3))}, ValueError, r"square matrix, got shape \(2, 3\)"),
         ({"metric": np.ones((3, 3))}, ValueError, "positive definite"),
-        ({"metric": np.triu(np.ones((3, 3)))}, ValueError, "symmetric"),
+        (
+            {"metric": np.triu(np.ones((3, 3)))},
+            ValueError,
+            r"symmetric, but metric\[0, 1\] is 1.0 and metric\[1, 0\] is 0.0; give",
+        ),
         ({"metric": np.full((3, 3), math.nan)}, ValueError, "finite"),
         ({"metric": [1.0, math.nan, 1.0]}, ValueError, "finite and > 0"),
         ({"metric": [1.0, 0.0, 1.0]}, ValueError, "finite and > 0"),

@@ -10,6 +10,7 @@ import pytest
 
 import continuized as cz
 from continuized import Status
+from continuized.solver.constant_checks import EPS
 from continuized.solver.steppers import fixed
 from tests.helpers.half_square import X0, identity, square
 from tests.invariants.registry import problem, same_bits, user_fun
@@ -222,3 +223,58 @@ def test_nothing_is_finite_from_the_start() -> None:
     assert same_bits(r.x, X0)
     r = cz.minimize(lambda x: math.nan, X0, identity, L=1.0)
     assert (r.nit, r.status) == (0, Status.NOT_FINITE)
+
+
+@pytest.mark.parametrize("prox", [None, cz.prox.L1(0.1)])
+def test_a_gradient_that_ends_a_run_is_counted(prox: Any) -> None:
+    asked = 0
+
+    def grad(x: np.ndarray) -> np.ndarray:
+        nonlocal asked
+        asked += 1
+        return x if asked != 5 else np.full(3, math.nan)
+
+    r = cz.minimize(square, X0, grad, L=1.0, prox=prox, rng=0)
+    assert (r.status, r.nit) == (Status.NOT_FINITE, 4)
+    assert r.njev == asked
+
+
+def test_f_is_asked_for_once_an_event_however_many_look_at_it() -> None:
+    asked = 0
+
+    def fun(x: np.ndarray) -> float:
+        nonlocal asked
+        asked += 1
+        return square(x)
+
+    r = cz.minimize(
+        fun, X0, identity, L=1.0, mu=0.1, maxiter=20, rng=0, record=False, progress=True,
+        callback=lambda intermediate_result: None,
+    )  # fmt: skip
+    assert r.nfev == asked == 22  # the start, the events, and the end
+
+
+def test_a_minimum_far_away_is_no_sign_that_there_is_none() -> None:
+    p = cz.problems.Quadratic([1.0, 0.1], [1e6, -1e6])
+    r = cz.minimize(p, [0.0, 0.0], rng=0)
+    assert r.status is Status.CONVERGED
+    assert r.message == Status.CONVERGED.value
+
+
+@pytest.mark.filterwarnings("ignore::continuized.ConstantsWarning")
+def test_no_step_is_taken_beyond_the_last_event_that_would_raise_f() -> None:
+    """As it would where L is too small."""
+    p = cz.problems.Quadratic([1.0, 0.5, 0.1], [1.0, -1.0, 1.0])
+    for L in (0.1, 0.2, 2.0):
+        r = cz.minimize(p, X0, L=L, mu=0.0, prox=cz.prox.L1(0.01), tol=1e-12, maxiter=3, rng=0)
+        assert r.fun <= r.trace.fun[-1]
+
+
+def test_sums_over_many_entries_are_less_exact() -> None:
+    def watch(d: int) -> Any:
+        p = cz.Problem(square, identity, L=1.0)
+        run = fixed.FixedStepper(cz.Continuized(1.0), p, np.ones(d, np.float32), None)
+        return run.watch[EPS]
+
+    assert watch(64**2) == watch(3) == np.finfo(np.float32).eps
+    assert watch(4 * 64**2) == 2.0 * watch(3)

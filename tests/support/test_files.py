@@ -336,3 +336,23 @@ def test_a_forged_array_is_refused(compression: int, content: bytes, tmp_path: P
     )
     with pytest.raises(cz.CheckpointError, match="no checkpoint"):
         run(tmp_path / "run", resume=True)
+
+
+def test_a_lock_whose_file_was_just_removed_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last holder removes it between our opening and our locking it."""
+    path, flock, taken = tmp_path / "run", files.fcntl.flock, []
+
+    def take(descriptor: int, how: int) -> None:
+        taken.append(descriptor)
+        if len(taken) == 1:
+            (tmp_path / ".run.lock").unlink()
+        flock(descriptor, how)
+
+    monkeypatch.setattr(files.fcntl, "flock", take)
+    lock = files.Lock(path)
+    assert len(taken) == 2
+    with pytest.raises(BlockingIOError, match=f"process {os.getpid()}"):
+        files.Lock(path)
+    lock.release()

@@ -64,3 +64,20 @@ def test_columns_without_spread_are_compared_to_rounding():
     moments = moments_of(np.full((100, 1), 0.1), 10)
     assert mean_test(moments, 0.1, alpha=1e-6).passed
     assert not mean_test(moments, 0.1 + 1e-9, alpha=1e-6).passed
+
+
+@pytest.mark.parametrize(
+    ("columns", "side", "limit"), [(1, "two", 2.2414), (1, "upper", 1.9600), (10, "two", 3.0233)]
+)
+def test_half_of_alpha_is_shared_among_the_columns_and_their_tails(columns, side, limit):
+    moments = SampleMoments.of(np.random.default_rng(0).standard_normal((100, columns)))
+    assert mean_test(moments, 0.0, alpha=0.05, side=side).allowed == pytest.approx(limit, abs=1e-4)
+
+
+def test_only_the_tail_that_is_asked_for_may_not_be_heavy():
+    """Where a sample skews to the left, the studentised mean is too often far above."""
+    sample = np.random.default_rng(0).standard_exponential((40, 1)) ** 2
+    right, left = SampleMoments.of(sample), SampleMoments.of(-sample)
+    usable = [mean_test(m, m.mean, 1e-6, side).usable for m in (right, left)
+              for side in ("two", "upper")]  # fmt: skip
+    assert usable == [False, True, False, False]

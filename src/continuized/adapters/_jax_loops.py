@@ -305,7 +305,7 @@ def run_adaptive(f: Objective, x0: Tree, run: Inputs) -> End:
         small = error <= run.tol
         better = small | (at.f < c.best.f) | (f.operator is not None)
         best, shown, error = process.where(better, (at, x, error), (c.best, c.shown, c.error))
-        against = (c.k > 1) & (process.inner(direction, process.subtract(x, c.x)) > 0.0)
+        against = process.inner(direction, process.subtract(x, c.x)) > 0.0
         moved = process.where(against, x, process.subtract(z, direction, gamma_prime))
         after = c._replace(
             x=x, z=moved, L=L, shrink=shrink, last=at, best=best, shown=shown, error=error,

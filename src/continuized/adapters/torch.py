@@ -329,9 +329,8 @@ def compute_scalars(group: dict[str, Any], gap: float, next_gap: float) -> Scala
     if group["method"] == "sharp":
         a, b = sharp_flow(time, time + next_gap, next_gap, L, mu, 0.0)
         return Scalars(gamma(L), sharp_gamma_prime(L, mu), a, b, time + next_gap, lr)
-    start = math.inf if time == math.inf else 0.0  # any other is counted in the time
-    a, b = weights(time, time + next_gap, next_gap, L, mu, start)
-    return Scalars(gamma(L), gamma_prime(time, L, mu, start), a, b, time + next_gap, lr)
+    a, b = weights(time, time + next_gap, next_gap, L, mu, 0.0)  # start is counted in the time
+    return Scalars(gamma(L), gamma_prime(time, L, mu, 0.0), a, b, time + next_gap, lr)
 
 
 class Many:

@@ -62,11 +62,10 @@ def pack(
     dtype: Any = np.float64,
 ) -> tuple[Array, ...]:
     """Return the data of a compiled problem, in three arrays: `kernels.make_table` says where."""
-    # Writable, though never written to: Numba has other types for read-only arrays.
     return (
-        np.require(np.zeros((0, 0)) if matrix is None else matrix, dtype, ("C", "A", "W")),
-        np.require(np.zeros(0) if vector is None else vector, dtype, ("C", "A", "W")),
-        np.require(np.zeros(0) if ints is None else ints, np.int32, ("C", "A", "W")),
+        np.require(np.zeros((0, 0)) if matrix is None else matrix, dtype, ("C", "A")),
+        np.require(np.zeros(0) if vector is None else vector, dtype, ("C", "A")),
+        np.require(np.zeros(0) if ints is None else ints, np.int32, ("C", "A")),
     )
 
 

@@ -126,7 +126,11 @@ class Dense(_Named):
         if P.shape[0] != P.shape[1]:
             raise ValueError(f"metric must be a square matrix, got shape {P.shape}")
         if not np.allclose(P, P.T, rtol=1e-10, atol=1e-10 * float(np.abs(P).max(initial=0.0))):
-            raise ValueError("a metric must be symmetric")
+            i, j = np.unravel_index(np.abs(P - P.T).argmax(), P.shape)
+            raise ValueError(
+                f"metric must be symmetric, but metric[{i}, {j}] is {P[i, j]} and metric[{j}, {i}] "
+                f"is {P[j, i]}; give (P + P.T) / 2"
+            )
         self._take(P)
 
     @classmethod

@@ -12,12 +12,12 @@ takes work to find out is left out: to look at an object costs nothing.
 
 from __future__ import annotations
 
-import html
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from html import escape
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -92,11 +92,6 @@ LEFT = ' style="text-align: left"'
 def make_table(caption: str, rows: Sequence[str]) -> str:
     """Return a table in HTML, of rows in HTML, and a caption that is escaped."""
     return f"<table><caption{LEFT}>{escape(caption)}</caption>{''.join(rows)}</table>"
-
-
-def escape(text: str) -> str:
-    """Return text as HTML shows it, whatever characters are in it."""
-    return html.escape(text)
 
 
 def list_facts(shown: Any) -> dict[str, Any]:

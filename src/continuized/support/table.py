@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Iterator
 from functools import cache
+from html import escape
 from typing import Any, ClassVar
 
-from continuized.support.display import LEFT, escape, make_table, show
+from continuized.support.display import LEFT, make_table, show
 
 SHOWN = 3  # rows, at each end
 

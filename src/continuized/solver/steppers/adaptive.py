@@ -316,7 +316,7 @@ class AdaptiveStepper(Stepper):
             return
         if self.support is not None and self.since >= self.support.wait and self._improve(x):
             return
-        against = self.k > 1 and inner(g, x - self.x) > 0.0
+        against = inner(g, x - self.x) > 0.0  # not at the first event, which goes along -g from x
         if against and isinstance(self.schedule, AdaptiveSchedule):
             self.restarts += 1
             self._restart_from(x)
