@@ -195,3 +195,39 @@ def test_bad_arguments(tmp_path: Path) -> None:
         assert result.exit_code == 2, arguments
         assert sentence in result.stderr
         assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("more", [(), ("--standardize",), ("--missing", "mean")])
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_a_folder_that_is_mapped_is_fitted_as_an_archive_is(
+    tmp_path: Path, kind: type, more: tuple[str, ...]
+) -> None:
+    X, y = rows()
+    X = X.astype(kind)
+    if "--missing" in more:
+        X[3, 1] = np.nan
+    (tmp_path / "folder").mkdir()
+    np.save(tmp_path / "folder" / "X.npy", X)
+    np.save(tmp_path / "folder" / "y.npy", y)
+    np.savez(tmp_path / "archive.npz", X=X, y=y)
+    found = []
+    for name in ("folder", "archive.npz"):
+        out = tmp_path / f"model of {name}"
+        result = run("solve", tmp_path / name, "--intercept", "--out", out, *more)
+        assert result.exit_code == 0, result.output
+        found.append([float(line) for line in run("predict", out, tmp_path / name).stdout.split()])
+    assert len(found[0]) == len(y)
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
+    assert np.array_equal(np.load(tmp_path / "folder" / "X.npy"), X, equal_nan=True)
+
+
+def test_a_map_too_large_to_change_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save(tmp_path / "X.npy", np.eye(30))
+    np.save(tmp_path / "y.npy", np.arange(30.0))
+    monkeypatch.setattr("continuized.support.files.memory", lambda: 14_000.0)
+    assert run("solve", tmp_path).exit_code == 0
+    result = run("solve", tmp_path, "--standardize")
+    assert result.exit_code == 2
+    assert "--standardize changes X, which would take 1.44e-05 GB" in result.stderr

@@ -21,6 +21,7 @@ MOST_CLASSES = 20  # different whole numbers that are taken for classes, where n
 SHOWN = 5  # classes in a sentence
 HUBER = 1.35  # times the spread of the labels: 95 % as exact as least squares on normal errors
 NORMAL = 1.4826  # a standard deviation of a normal law, in units of its median deviation
+ROWS_AT_ONCE = 4096  # of a matrix that is read from the disk as it is used
 VECTORS = 16  # as long as w, of a run at work
 
 
@@ -59,21 +60,46 @@ def handle_missing(data: Data, how: str | None, name: str) -> tuple[Any, Array, 
         if not kept.any():
             raise BadInput(f"{name}: every row has an empty cell, so that none is left")
         X, y = X[kept], y[kept]
-    counts = (~np.isnan(X)).sum(axis=0)
+    sums, counts = _sum_columns(X)
     if not np.all(counts):
         column = int(np.argmin(counts))
         shown = column + 1 if data.names is None else repr(data.names[column])
         raise BadInput(f"{name}: column {shown} is empty in every row; leave it out with --drop")
-    with np.errstate(over="ignore"):
-        means = np.nansum(X, axis=0) / counts
-    fill_holes(X, means)
-    return X, y, means
+    means = sums / counts
+    return fill_holes(X, means, name) if how == "mean" else X, y, means
 
 
-def fill_holes(X: Array, means: Array) -> None:
-    """Write the means of the columns where X is NaN."""
+def _sum_columns(X: Array) -> tuple[Array, Array]:
+    """Add up each column, and count its numbers, without what is missing."""
+    step = ROWS_AT_ONCE if isinstance(X, np.memmap) else len(X)  # a map may not fit into memory
+    sums, counts = np.zeros(X.shape[1]), np.zeros(X.shape[1], np.intp)
+    for start in range(0, len(X), step):
+        rows = X[start : start + step]
+        counts += (~np.isnan(rows)).sum(axis=0)
+        with np.errstate(over="ignore"):
+            sums += np.nansum(rows, axis=0, dtype=np.float64)
+    return sums, counts
+
+
+def fill_holes(X: Array, means: Array, name: str) -> Array:
+    """Return X with the means of the columns where it is NaN."""
+    X = make_writable(X, name, "--missing mean")
     rows, columns = np.nonzero(np.isnan(X))
     X[rows, columns] = means[columns]
+    return X
+
+
+def make_writable(X: Any, name: str, option: str) -> Any:
+    """Return X, or what is in it where it is a map of a file, if an option is to change it."""
+    if not isinstance(X, np.ndarray) or X.flags.writeable:
+        return X
+    need, have = 2.0 * X.nbytes, files.memory()  # and what is made on the way
+    if need > have:
+        raise BadInput(
+            f"{name}: {option} changes X, which would take {need / 1e9:.3g} GB, more than the "
+            f"{have / 1e9:.3g} GB here; change X.npy itself, and leave {option} out"
+        )
+    return np.array(X)
 
 
 def standardize(X: Any, intercept: bool) -> Scaling:

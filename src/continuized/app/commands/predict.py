@@ -43,12 +43,12 @@ def command(
         fitted = models.load(model)
     if proba and fitted.classes is None:
         raise BadInput(f"--proba needs a model of classes, got a {fitted.loss} one")
-    table = _read_rows(data, fitted, missing)
+    table, X = _read_rows(data, fitted, missing)
     if as_json and _has_no_labels(table):
         raise BadInput(f"--json compares with labels, but {data} has none; leave it out")
-    predicted = fitted.predict(table.X)
+    predicted = fitted.predict(X)
     if out is not None or not as_json:
-        text = _write(fitted, predicted, table.X, proba)
+        text = _write(fitted, predicted, X, proba)
         if out is None:
             click.echo(text, nl=False)
         else:
@@ -75,7 +75,8 @@ def _write(fitted: Model, predicted: Array, X: Any, proba: bool) -> str:
     return "".join(rows[place] for place in predicted.tolist())
 
 
-def _read_rows(path: Path, fitted: Model, missing: str | None) -> Data:
+def _read_rows(path: Path, fitted: Model, missing: str | None) -> tuple[Data, Any]:
+    """Read the file; return what is in it, and its rows without holes."""
     from continuized import problems
     from continuized.app import fitting
 
@@ -95,8 +96,9 @@ def _read_rows(path: Path, fitted: Model, missing: str | None) -> Data:
     if table.X.shape[1] != fitted.columns:
         raise BadInput(f"{path} has {table.X.shape[1]} columns, but the model has {fitted.columns}")
     if fill and not hasattr(table.X, "indptr"):
-        fitting.fill_holes(table.X, fitted.means)  # type: ignore[arg-type]
-    return table
+        assert fitted.means is not None
+        return table, fitting.fill_holes(table.X, fitted.means, str(path))
+    return table, table.X
 
 
 def _has_no_labels(table: Data) -> bool:

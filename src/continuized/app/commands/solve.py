@@ -228,7 +228,10 @@ def _prepare(path: Path, asked: FitOptions) -> Fit:
     if on and asked.method in MARKED:
         raise BadInput(f"--method {asked.method} knows no intercept: add --no-intercept")
     _check_target(asked.method, target)
-    scaling = fitting.standardize(X, on) if asked.standardize else None
+    scaling = None
+    if asked.standardize:
+        X = fitting.make_writable(X, name, "--standardize")
+        scaling = fitting.standardize(X, on)
     delta = asked.delta
     if target.loss == "huber" and delta is None:
         delta = fitting.choose_delta(y, name)
