@@ -171,3 +171,14 @@ def test_names_that_do_not_fit_the_model_are_damage(tmp_path: Path) -> None:
     path = model.save(tmp_path / "a.npz", model.Model(np.ones(3), "ridge", None, ("a", "b")))
     with pytest.raises(model.ModelError, match="is not a model"):
         model.load(path)
+
+
+def test_a_label_that_is_no_number_is_told_where_numbers_are_compared(tmp_path: Path) -> None:
+    data, out = tmp_path / "data.csv", tmp_path / "model.npz"
+    data.write_text("a,y\n1,1.5\n2,2.5\n3,3.25\n")
+    assert run("solve", data, "--out", out).exit_code == 0
+    data.write_text("a,y\n1,1.5\n2,?\n3,3.25\n")
+    assert run("predict", out, data).exit_code == 0
+    result = run("predict", out, data, "--json")
+    assert result.exit_code == 2
+    assert "data.csv, line 3: the label is '?', which is no number, but a ridge" in result.stderr

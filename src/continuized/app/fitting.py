@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from continuized.app.commands import BadInput, refuse
-from continuized.problems.csv_files import name_number
+from continuized.problems.csv_files import NUMBER, name_number
 from continuized.support import files
 
 if TYPE_CHECKING:
     from continuized.problems.base import Array
-    from continuized.problems.sources import Data
+    from continuized.problems.sources import Data, TextLabel
 
 MOST_CLASSES = 20  # different whole numbers that are taken for classes, where nothing is said
-SHOWN = 5  # classes in a sentence
 HUBER = 1.35  # times the spread of the labels: 95 % as exact as least squares on normal errors
 NORMAL = 1.4826  # a standard deviation of a normal law, in units of its median deviation
 ROWS_AT_ONCE = 4096  # of a matrix that is read from the disk as it is used
@@ -30,6 +29,34 @@ class Scaling(NamedTuple):
 
     centre: Array | None
     scale: Array
+
+
+class Labels(NamedTuple):
+    """The different labels in order, or the places of what they stand for, and the rows of each.
+
+    column: what their column is called; names: where they are text, what they stand for; text: the
+    first that is.
+    """
+
+    values: Array
+    counts: Array
+    column: str | None = None
+    names: tuple[str, ...] | None = None
+    text: TextLabel | None = None
+
+    def count_numbers(self) -> int:
+        """Count the rows whose label is a number."""
+        if self.names is None:
+            return int(self.counts.sum())
+        pairs = zip(self.values.tolist(), self.counts.tolist(), strict=True)
+        return sum(rows for place, rows in pairs if NUMBER.fullmatch(self.names[int(place)]))
+
+    def tell_first_text(self, name: str) -> str:
+        """Begin a sentence with the first label that is text, and where it stands."""
+        assert self.names is not None
+        shown, where = (self.names[0], name) if self.text is None else self.text
+        what = "the label" if self.column is None else f"the label {self.column!r}"
+        return f"{where}: {what} is {shown!r}, which is no number"
 
 
 class Target(NamedTuple):
@@ -136,7 +163,8 @@ def standardize(X: Any, intercept: bool) -> Scaling:
 def choose_target(y: Array, data: Data, loss: str | None, name: str) -> Target:
     """Choose the loss by the labels, if none is asked for, and number their classes."""
     values, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-    loss, why, classes = choose_loss(values, len(y), data.label, data.classes, loss, name)
+    labels = Labels(values, counts, data.label, data.classes, data.text)
+    loss, why, classes = choose_loss(labels, len(y), loss, name)
     if classes is not None:
         return Target(codes.astype(np.float64), loss, why, classes, counts=tuple(counts.tolist()))
     middle = np.median(y) if loss == "huber" else np.mean(y)
@@ -144,18 +172,20 @@ def choose_target(y: Array, data: Data, loss: str | None, name: str) -> Target:
 
 
 def choose_loss(
-    values: Array, rows: int, label: str | None, text: tuple[str, ...] | None, loss: str | None,
-    name: str,
-) -> tuple[str, str, tuple[Any, ...] | None]:  # fmt: skip
-    """Choose the loss by the labels, which are these values in order, or what they stand for.
-
-    Returns it, why it was chosen, and the classes, if there are any.
-    """
-    what = "the label" if label is None else f"the label {label!r}"
+    labels: Labels, rows: int, loss: str | None, name: str
+) -> tuple[str, str, tuple[Any, ...] | None]:
+    """Choose the loss by the labels; return it, why it was chosen, and the classes, if any."""
+    values, text = labels.values, labels.names
+    what = "the label" if labels.column is None else f"the label {labels.column!r}"
     whole = bool(np.all(values == np.floor(values)))
     many = len(values) > max(2, min(MOST_CLASSES, rows // 2))
     words = "words" if text is not None else "whole numbers"
     if loss is None:
+        if text is not None and 2 * labels.count_numbers() > rows:
+            raise BadInput(
+                f"{labels.tell_first_text(name)}, as most others are; mend it, or, if labels are "
+                "names of classes, give --loss logistic"
+            )
         if text is None and (many or (not whole and len(values) > 2)):
             return "ridge", f"{what} has {len(values):,} different numbers", None
         loss = "softmax" if len(values) > 2 else "logistic"
@@ -166,10 +196,9 @@ def choose_loss(
         why = "as asked"
     if loss in ("ridge", "poisson", "huber"):
         if text is not None:
-            shown = ", ".join(text[:SHOWN])
             raise BadInput(
-                f"{name}: {what} is text ({shown}), but --loss {loss} needs numbers; use --loss "
-                "logistic, or another --label"
+                f"{labels.tell_first_text(name)}, but --loss {loss} needs numbers; mend it, give "
+                "another --label, or, if labels are names of classes, --loss logistic"
             )
         if loss == "poisson" and values[0] < 0.0:
             raise BadInput(
@@ -183,9 +212,12 @@ def choose_loss(
             f"{name}: {what} is {only} in every row: there is nothing to tell apart; check --label"
         )
     if len(values) > max(2, rows // 2):
+        remedy = "or use --loss ridge for numbers"
+        if text is not None:
+            remedy = "or turn it into numbers, if amounts are meant"
         raise BadInput(
             f"{name}: {what} has {len(values):,} different values in {rows:,} rows, which are no "
-            "classes; check --label, or use --loss ridge for numbers"
+            f"classes; check --label, {remedy}"
         )
     if text is None:
         classes: tuple[Any, ...] = tuple(values.tolist())

@@ -26,6 +26,7 @@ from continuized.problems.sources import (
     Data,
     DataError,
     Source,
+    TextLabel,
     check_columns,
     describe_long_line,
     find_strange_byte,
@@ -102,7 +103,7 @@ def read_csv(source: Source, file: BinaryIO) -> Data:
         )
     data = Data(X.reshape(y.size, len(columns)), None if layout.label is None else y)
     data.names, data.label, data.notes = tuple(columns), layout.label, notes
-    data.classes = classes
+    data.classes, data.text = classes, labels.first
     return data
 
 
@@ -380,7 +381,9 @@ class TextLabels:
 
     def __init__(self, source: Source, layout: Layout) -> None:
         self._source, self._layout = source, layout
+        self.first: TextLabel | None = None
         self._codes: dict[bytes, int] = {}
+        self._lines: list[int] = []  # in which each label was first seen
         self._rows: list[int] = []
         self._of_rows: list[int] = []
 
@@ -389,12 +392,13 @@ class TextLabels:
         for start, stop, row in words.tolist():
             token = bytes(block.text[start:stop])
             if token not in self._codes:
-                self._check(token, block, start, row)
+                self._lines.append(self._check(token, block, start, row))
                 self._codes[token] = len(self._codes)
             self._rows.append(row)
             self._of_rows.append(self._codes[token])
 
-    def _check(self, token: bytes, block: Block, start: int, row: int) -> None:
+    def _check(self, token: bytes, block: Block, start: int, row: int) -> int:
+        """Refuse what is no label; return the line in which it stands."""
         line = block.line_of(start)
         try:
             name = token.decode()
@@ -407,17 +411,22 @@ class TextLabels:
             raise fault
         if not name.isprintable():
             raise self._source.error(f"the label {short_repr(name)} cannot be shown", line)
+        return line
 
     def name_classes(self, y: Array) -> tuple[str, ...] | None:
         """Number the classes in y, in the order of their names; None where labels are numbers.
 
-        Where some are text, numbers are too.  A label that is missing stays NaN.
+        Where some are text, numbers are too; `first` is the first that is.  A label that is missing
+        stays NaN.
         """
         names = [token.decode().replace('""', '"') for token in self._codes]
         are_missing = np.array([name.casefold() in MISSING for name in names], bool)
         if np.all(are_missing):
             return None
         rows, of_rows = np.array(self._rows, np.intp), np.array(self._of_rows, np.intp)
+        first = int(np.argmin(are_missing))
+        where = f"{self._source.name}, line {self._lines[first]}"
+        self.first = TextLabel(names[first], where)
         numbers, of_numbers = np.unique(y, return_inverse=True)
         of_numbers = of_numbers + len(names)  # of the rows with text, which come next, NaN's
         of_numbers[rows] = of_rows

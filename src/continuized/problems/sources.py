@@ -29,11 +29,19 @@ class _Pair(NamedTuple):
     y: Any
 
 
+class TextLabel(NamedTuple):
+    """The first label of a file that is text, and where it stands."""
+
+    name: str
+    where: str
+
+
 class Data(_Pair):
     """The rows X, a float64 array or a CSR array of them, and the labels y.
 
     Of a CSV file also names: those of the columns of X; label: that of the column of y; classes:
-    where labels are text, what the numbers 0, 1, ... in y stand for; notes: sentences to be told.
+    where labels are text, what the numbers 0, 1, ... in y stand for; text: the first label that is,
+    which may be a slip where others are numbers; notes: sentences to be told.
     y is None where a file without labels was allowed.
 
     >>> import pathlib, tempfile
@@ -51,6 +59,7 @@ class Data(_Pair):
     names: tuple[str, ...] | None = None
     label: str | None = None
     classes: tuple[str, ...] | None = None
+    text: TextLabel | None = None
     notes: tuple[str, ...] = ()
 
     def _facts(self) -> dict[str, Any]:

@@ -114,8 +114,11 @@ def _judge(fitted: Model, predicted: Array, table: Data) -> dict[str, Any]:
 
     found: dict[str, Any] = {"n": len(predicted), "loss": fitted.loss}
     if fitted.classes is None:
-        if table.classes is not None:
-            raise BadInput(f"the labels are text, but a {fitted.loss} model predicts numbers")
+        if table.text is not None:
+            raise BadInput(
+                f"{table.text.where}: the label is {table.text.name!r}, which is no number, but a "
+                f"{fitted.loss} model predicts numbers; mend it, or leave out --json"
+            )
         target = fitting.Target(table.y, fitted.loss, "")
         found["mean_squared_error"] = float(np.mean((predicted - table.y) ** 2))
     else:
