@@ -215,6 +215,7 @@ intercept  yes, not penalised (the default for CSV)
 scaling    columns centred and scaled
 objective  @
 gap        at most @
+tol        @ (relative to the loss at the start)
 steps      @
 seconds    @
 accuracy   @ on these rows

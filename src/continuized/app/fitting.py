@@ -5,6 +5,7 @@ Every choice that is made for the user is written down with its reason, for the 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 MOST_CLASSES = 20  # different whole numbers that are taken for classes, where nothing is said
 HUBER = 1.35  # times the spread of the labels: 95 % as exact as least squares on normal errors
 NORMAL = 1.4826  # a standard deviation of a normal law, in units of its median deviation
+RELATIVE_TOL = 1e-6
 ROWS_AT_ONCE = 4096  # of a matrix that is read from the disk as it is used
 VECTORS = 16  # as long as w, of a run at work
 
@@ -279,6 +281,23 @@ def choose_start(problem: Any, target: Target) -> Array:
             middle = float(np.log(middle)) if middle > 0.0 else 0.0
         start[-1] = middle
     return start
+
+
+def choose_tol(problem: Any, start: Array, is_gap: bool, name: str) -> float:
+    """Choose where to end, relative to the loss that a fit can explain: its value at the start.
+
+    f has the unit of a duality gap, and its root that of a gradient norm: so the unit of the labels
+    does not matter.  Of least squares with an intercept, the root is the labels' standard
+    deviation.
+    """
+    with np.errstate(over="ignore"):
+        at_start, at_zero = (
+            float(problem.fun(x)) - problem.least_loss for x in (start, np.zeros_like(start))
+        )
+    if not math.isfinite(at_start):
+        raise BadInput(f"{name}: the squares of the labels overflow; divide the labels by a number")
+    loss = max(at_start, np.finfo(np.float64).eps * at_zero)  # of equal labels, rounding is left
+    return RELATIVE_TOL * (loss if is_gap else math.sqrt(2.0 * loss))
 
 
 def judge(target: Target, predicted: Array) -> tuple[str, float]:
