@@ -41,7 +41,7 @@ TARGETS = ("target", "label", "y", "class")  # names of the column of labels, in
 SEPARATORS = (",", ";", "\t")
 PREVIEWED = 20  # lines that are looked at before the parser is loaded
 MOST_NAMES = 5  # in a sentence
-INDEX = re.compile(r"(Unnamed: 0)?")  # the name of the index that pandas writes, or reads back
+INDEX = re.compile(r"(Unnamed: 0(\.\d+)*)?")  # names of indices that pandas writes, or reads back
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?", re.ASCII)
 LIKE_UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -130,9 +130,16 @@ def _read_layout(
     label = _find_label(source, names)
     left_out = {find_column(source, names, column, "drop") for column in source.drop}
     notes: tuple[str, ...] = ()
-    if INDEX.fullmatch(names[0]) and label != 0 and names[0] not in (source.columns or ()):
-        left_out.add(0)
+    known = {*(source.columns or ()), None if label is None else names[label]}
+    indices = itertools.takewhile(lambda name: INDEX.fullmatch(name) and name not in known, names)
+    count = len(list(indices))  # a file that was written and read back has one more each time
+    left_out.update(range(count))
+    if count == 1:
         notes = ("the first column is an index, as pandas and R write one, and was left out",)
+    elif count:
+        notes = (
+            f"the first {count} columns are indices, as pandas writes them, and were left out",
+        )
     if label is not None and label in left_out:
         raise source.error(f"the label {names[label]!r} cannot be left out", 1)
     used = [column for column in range(len(names)) if column not in left_out]
