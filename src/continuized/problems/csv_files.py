@@ -220,7 +220,8 @@ def _is_number(name: str) -> bool:
 def _find_label(source: Source, names: list[str]) -> int | None:
     """Find the column of labels: the one asked for, or one called so, or the last."""
     if source.label is not None:
-        known = source.label in names or not source.columns
+        is_without = not source.labelled and len(names) == source.n_features
+        known = source.label in names or not (source.columns or is_without)
         return find_column(source, names, source.label, "label") if known else None
     if source.columns is not None:  # a model that knows no label: what is left over is none
         return None
@@ -238,12 +239,24 @@ def find_column(source: Source, names: list[str], asked: str | int, option: str)
     """Find a column by its name, or by its number from 1 on, or from the end: -1, -2, ..."""
     if isinstance(asked, str) and asked in names:
         return names.index(asked)
-    number = int(asked) if re.fullmatch(r"[+-]?\d{1,9}", str(asked)) else 0
-    if 0 < abs(number) <= len(names):
-        return number - 1 if number > 0 else len(names) + number
+    column = find_number(asked, len(names))
+    if column is not None:
+        return column
     near = difflib.get_close_matches(str(asked), names, n=1)
     meant = f"did you mean {near[0]!r}?" if near else f"there are {_list_names(names)}"
     raise source.error(f"{option}: no column is called {str(asked)!r}: {meant}", 1)
+
+
+def find_number(asked: str | int, count: int) -> int | None:
+    """Find one of so many columns by its number; None where it has none.
+
+    >>> find_number(1, 3), find_number("-1", 3), find_number("4", 3), find_number("y", 3)
+    (0, 2, None, None)
+    """
+    number = int(asked) if re.fullmatch(r"[+-]?\d{1,9}", str(asked)) else 0
+    if not 0 < abs(number) <= count:
+        return None
+    return number - 1 if number > 0 else count + number
 
 
 def _check_names(source: Source, names: list[str], used: list[int]) -> None:

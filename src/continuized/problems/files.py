@@ -23,7 +23,7 @@ from numpy.lib import format as npy_format
 
 from continuized.problems import sources
 from continuized.problems.base import Array
-from continuized.problems.csv_files import find_column, read_csv
+from continuized.problems.csv_files import find_number, read_csv
 from continuized.problems.regression.data import INT32_MAX, check_lines, find_not_finite
 from continuized.problems.sources import (
     Block,
@@ -250,9 +250,16 @@ def read_npy(source: Source, file: BinaryIO) -> Data:
         )
     width = table.shape[1]
     check_columns(source, width - 1, f"X has {width - 1} columns")
-    label = find_column(source, list(map(str, range(1, width + 1))), source.label or -1, "label")
+    label = find_number(-1 if source.label is None else source.label, width)
+    if label is None and not source.labelled:  # a name that a model knows says nothing here
+        label = width - 1
+    if label is None:
+        what = f"label: no column is called {str(source.label)!r}"
+        raise source.error(f"{what}: those of an array have the numbers 1 to {width}")
     X = table[:, :-1] if label == width - 1 else np.delete(table, label, axis=1)
-    return Data(_as_real(source, X, "X"), _as_real(source, table[:, label], "y"))
+    data = Data(_as_real(source, X, "X"), _as_real(source, table[:, label], "y"))
+    data.label = None if label == width - 1 else str(label + 1)
+    return data
 
 
 def read_folder(source: Source) -> Data:

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from continuized.problems.base import Array
     from continuized.problems.sources import Data
 
-FILL = "give --missing mean: the means of the rows that the model was fitted to"
+# What to do about a data file, where that is other than for `solve`.
+ADVICE = {
+    "missing": "give --missing mean: the means of the rows that the model was fitted to",
+    "text": "turn it into numbers, as where the model was fitted",
+    "label": "rename one",
+    "zero": "the model was fitted so: add 1 to the indices, or fit it anew with --zero-based",
+}
 
 
 @click.command("predict")
@@ -44,8 +50,8 @@ def command(
     if proba and fitted.classes is None:
         raise BadInput(f"--proba needs a model of classes, got a {fitted.loss} one")
     table, X = _read_rows(data, fitted, missing)
-    if as_json and _has_no_labels(table):
-        raise BadInput(f"--json compares with labels, but {data} has none; leave it out")
+    if as_json:
+        _check_labels(data, table)
     predicted = fitted.predict(X)
     if out is not None or not as_json:
         text = _write(fitted, predicted, X, proba)
@@ -90,7 +96,7 @@ def _read_rows(path: Path, fitted: Model, missing: str | None) -> tuple[Data, An
     try:  # the last columns may be empty in a sparse file
         table = problems.read(path, n_features=fitted.columns or None, **how)
     except problems.DataError:  # perhaps only another number of columns
-        table = options.read_data(path, {"missing": FILL}, **how)
+        table = options.read_data(path, ADVICE, **how)
     for note in table.notes:
         click.echo(f"{path}: {note}", err=True)
     if table.X.shape[1] != fitted.columns:
@@ -101,10 +107,18 @@ def _read_rows(path: Path, fitted: Model, missing: str | None) -> tuple[Data, An
     return table, table.X
 
 
-def _has_no_labels(table: Data) -> bool:
+def _check_labels(path: Path, table: Data) -> None:
+    """Refuse to compare with labels that are not there."""
     import numpy as np
 
-    return table.y is None or bool(np.any(np.isnan(table.y)))
+    empty = np.ones(1, bool) if table.y is None else np.isnan(table.y)
+    if empty.all():
+        raise BadInput(f"--json compares with labels, but {path} has none; leave it out")
+    if empty.any():
+        raise BadInput(
+            f"--json compares with labels, but that of row {int(np.argmax(empty)) + 1} of {path} "
+            "is empty; fill it in, remove the row, or leave out --json"
+        )
 
 
 def _judge(fitted: Model, predicted: Array, table: Data) -> dict[str, Any]:
