@@ -241,6 +241,40 @@ def test_bad_arguments(tmp_path: Path) -> None:
         assert len(result.stderr.strip().splitlines()) == 1
 
 
+def test_options_that_mean_nothing_for_a_file_are_refused(tmp_path: Path) -> None:
+    X, y = rows()
+    sparse = write_svmlight(tmp_path / "data.svm", X, np.sign(y))
+    (tmp_path / "folder").mkdir()
+    np.save(tmp_path / "folder" / "X.npy", X)
+    np.save(tmp_path / "folder" / "y.npy", y)
+    np.savez(tmp_path / "a.npz", X=X, y=y)
+    np.save(tmp_path / "a.npy", np.column_stack([X, y]))
+    (tmp_path / "a.csv").write_text("a,y\n1,2.5\n2,1\n3,4\n")
+    label, columns = "--label goes with a CSV file and an npy file, but ", " is a"
+    for arguments, sentence in (
+        ((sparse, "--label", 3), f"{label}{sparse} is a LIBSVM file\n"),
+        ((tmp_path / "a.npz", "--label", 3), f"{label}{tmp_path / 'a.npz'} is an npz file, whose"),
+        ((tmp_path / "folder", "--label", 3), f"{label}{tmp_path / 'folder'} is a folder, whose"),
+        ((sparse, "--drop", 3), f"--drop goes with a CSV file, but {sparse}{columns}"),
+        ((tmp_path / "a.npy", "--drop", 3), "--drop goes with a CSV file, but "),
+        ((tmp_path / "a.csv", "--zero-based"), "--zero-based goes with a LIBSVM file, but "),
+        ((tmp_path / "a.csv", sparse, "--zero-based"), "a.csv is a CSV file\n"),
+        ((sparse, "--missing", "mean"), f"--missing goes with tables, but {sparse} is sparse"),
+        ((sparse, "--missing", "drop"), f"--missing goes with tables, but {sparse} is sparse"),
+    ):
+        result = run("solve", *arguments)
+        assert (result.exit_code, result.stdout) == (2, ""), arguments
+        assert sentence in result.stderr
+        assert result.stderr.count("\n") == 1
+    out = tmp_path / "m.npz"
+    assert run("solve", sparse, "--out", out).exit_code == 0
+    assert "goes with --out" in run("predict", out, sparse, "--json", "--proba").stderr
+    more = ("--json", "--proba", "--out", tmp_path / "p.csv")
+    assert run("predict", out, sparse, *more).exit_code == 0
+    model.save(out, model.load(out)._replace(means=np.zeros(5)))
+    assert "is sparse" in run("predict", out, sparse, "--missing", "mean").stderr
+
+
 @pytest.mark.parametrize("more", [(), ("--standardize",), ("--missing", "mean")])
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_a_folder_that_is_mapped_is_fitted_as_an_archive_is(

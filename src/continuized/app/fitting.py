@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MOST_CLASSES = 20  # different whole numbers that are taken for classes, where nothing is said
 HUBER = 1.35  # times the spread of the labels: 95 % as exact as least squares on normal errors
 NORMAL = 1.4826  # a standard deviation of a normal law, in units of its median deviation
+SPARSE = (
+    "--missing goes with tables, but {name} is sparse: what it does not hold is 0; leave it out"
+)
 RELATIVE_TOL = 1e-6
 ROWS_AT_ONCE = 4096  # of a matrix that is read from the disk as it is used
 VECTORS = 16  # as long as w, of a run at work
@@ -83,6 +86,8 @@ def handle_missing(data: Data, how: str | None, name: str) -> tuple[Any, Array, 
     """
     X, y = data
     if not isinstance(X, np.ndarray):
+        if how is not None:
+            raise BadInput(SPARSE.format(name=name))
         return X, y, None
     if how == "drop":
         kept = ~(np.isnan(X).any(axis=1) | np.isnan(y))

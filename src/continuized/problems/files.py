@@ -141,15 +141,23 @@ def read(
     if os.path.isdir(source.path):
         return read_folder(source)
     if format is None:
-        plain = source.path[: -len(".gz")] if source.gz else source.path
-        suffix = os.path.splitext(plain)[1].lower()[1:]
-        format = {"tsv": "csv"}.get(suffix, suffix if suffix in READERS else "svmlight")
+        format = find_format(source.path)
     if source.gz and format in ("npz", "npy"):
         raise source.error(f".gz is read for text only: unpack it first to read it as {format}")
     with source.open() as file:
         if format in ("npz", "npy") and not file.seekable():
             raise source.error(f"a pipe, but {format} is read from a file only")
         return READERS[format](source, file)
+
+
+def find_format(path: str) -> str:
+    """Tell the format of a file by its suffix.
+
+    >>> find_format("rows.TSV.gz"), find_format("rows.npy"), find_format("rows.txt")
+    ('csv', 'npy', 'svmlight')
+    """
+    suffix = os.path.splitext(path.lower().removesuffix(".gz"))[1][1:]
+    return {"tsv": "csv"}.get(suffix, suffix if suffix in READERS else "svmlight")
 
 
 def _check_names(given: Any, option: str, kinds: Any, what: str) -> tuple[Any, ...]:

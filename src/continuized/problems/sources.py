@@ -39,9 +39,10 @@ class TextLabel(NamedTuple):
 class Data(_Pair):
     """The rows X, a float64 array or a CSR array of them, and the labels y.
 
-    Of a CSV file also names: those of the columns of X; label: that of the column of y, or of an
-    array its number, where it is not the last; classes: where labels are text, what the numbers 0, 1, ... in y stand for; text: the first label that is,
-    which may be a slip where others are numbers; notes: sentences to be told.
+    Of a CSV file also names: those of the columns of X; label: that of the column of y (of an
+    array, its number, where it is not the last); classes: where labels are text, what the numbers
+    0, 1, ... in y stand for; text: the first label that is, which may be a slip where others are
+    numbers; notes: sentences to be told.
     y is None where a file without labels was allowed.
 
     >>> import pathlib, tempfile

@@ -49,6 +49,8 @@ def command(
         fitted = models.load(model)
     if proba and fitted.classes is None:
         raise BadInput(f"--proba needs a model of classes, got a {fitted.loss} one")
+    if proba and as_json and out is None:
+        raise BadInput("--proba with --json goes with --out, a file for the probabilities")
     table, X = _read_rows(data, fitted, missing)
     if as_json:
         _check_labels(data, table)
@@ -101,7 +103,10 @@ def _read_rows(path: Path, fitted: Model, missing: str | None) -> tuple[Data, An
         click.echo(f"{path}: {note}", err=True)
     if table.X.shape[1] != fitted.columns:
         raise BadInput(f"{path} has {table.X.shape[1]} columns, but the model has {fitted.columns}")
-    if fill and not hasattr(table.X, "indptr"):
+    is_sparse = hasattr(table.X, "indptr")
+    if is_sparse and missing is not None:
+        raise BadInput(fitting.SPARSE.format(name=path))
+    if fill and not is_sparse:
         assert fitted.means is not None
         return table, fitting.fill_holes(table.X, fitted.means, str(path))
     return table, table.X

@@ -24,6 +24,12 @@ PENALTIES = ("l2", "l1", "elasticnet")
 METHODS = ("auto", "continuized", "dual", "coordinate", "nesterov", "gradient-descent")
 CERTIFIED = ("auto", "continuized", "dual")  # that end at a duality gap, where one is known
 MARKED = ("dual", "coordinate")
+# The formats of files for which options mean something, and what they are called.
+TAKES = {"--label": ("csv", "npy"), "--drop": ("csv",), "--zero-based": ("svmlight",)}
+KINDS = {
+    "csv": "a CSV file", "npy": "an npy file", "npz": "an npz file, whose y is the label",
+    "svmlight": "a LIBSVM file", "folder": "a folder, whose y.npy is the label",
+}  # fmt: skip
 HALF = 0.5  # the --l1-ratio of elasticnet
 SHOWN = 6  # classes in the summary
 ROUNDING = 16.0  # epsilons of the objective, by which sums over the rows may be wrong
@@ -134,6 +140,7 @@ def command(
     asked = FitOptions(**given)
     _check_data(data, plot, asked.ray)
     _check_options(asked)
+    _check_formats(data, asked)
     if plot is not None:
         _check_plot(plot)
     for path in (out, plot):
@@ -207,6 +214,19 @@ def _check_options(asked: FitOptions) -> None:
         raise BadInput(f"--method {method} is for --loss logistic and ridge, got {loss}")
     if method == "dual" and 0.0 in (asked.alpha, asked.l2):
         raise BadInput("--method dual needs --l2 > 0: without it there is no dual of this form")
+
+
+def _check_formats(data: tuple[Path, ...], asked: FitOptions) -> None:
+    """Refuse options that mean nothing for files of this kind."""
+    from continuized.problems.files import find_format
+
+    given = {"--label": asked.label, "--drop": asked.drop, "--zero-based": asked.zero_based}
+    for path in data:
+        format = "folder" if path.is_dir() else find_format(str(path))
+        for option in [option for option, value in given.items() if value]:
+            if format not in TAKES[option]:
+                kinds = " and ".join(KINDS[kind] for kind in TAKES[option])
+                raise BadInput(f"{option} goes with {kinds}, but {path} is {KINDS[format]}")
 
 
 def _check_plot(plot: Path) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 from continuized import problems
 from continuized.network.workers.records import Record
 from continuized.problems.base import Array
+from continuized.problems.files import find_format
 from continuized.problems.regression.interface import ALL_ROWS
 from continuized.problems.sources import Data, DataError, TextLabel, renumber
 from continuized.support import threads
@@ -176,8 +177,7 @@ def _take_rows(data: Data, X: Any, rows: slice) -> Data:
 
 def is_growing(path: str) -> bool:
     """Tell whether a file says nothing of columns behind its last entry, as text of SVMlight."""
-    plain = path.lower().removesuffix(".gz")
-    return not plain.endswith((".npz", ".npy", ".csv", ".tsv"))
+    return find_format(path) == "svmlight"
 
 
 def join_files(pieces: Sequence[Data]) -> Data:
