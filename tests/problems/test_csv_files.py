@@ -170,6 +170,17 @@ def test_columns_that_are_left_out_may_hold_anything(tmp_path: Path) -> None:
     same_bits(np.column_stack([data.X, data.y]), [[1, 2], [3, 4]])
 
 
+@pytest.mark.parametrize("previewed", [0, csv_files.PREVIEWED])
+def test_a_line_break_in_a_cell_that_is_left_out_is_told(
+    tmp_path: Path, previewed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_files, "PREVIEWED", previewed)
+    path = put(tmp_path, "a.csv", b'a,y,note\n1,2,"one"\n3,4,"two\nlines"\n5,6,"three"\n')
+    refused(path, ", line 3: a cell in quotes does not end in its line; line breaks", drop="note")
+    inches = put(tmp_path, "b.csv", b'a,y,note\n1,2,5" pipe\n3,4,6"\n')  # quotes of another kind
+    assert read(inches, drop="note").y.tolist() == [2.0, 4.0]
+
+
 def test_one_column_need_not_be_in_a_list(tmp_path: Path) -> None:
     path = put(tmp_path, "a.csv", b"ab,a,b,y\n1,2,3,4\n5,6,7,8\n")
     assert read(path, drop="ab").names == ("a", "b")

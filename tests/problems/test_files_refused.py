@@ -124,7 +124,8 @@ BAD_CSV = [
     (b"a,b\n2\0,1\n", ", line 2: the byte 0x00"),
     (b"a,b\n1,c\0t\n", ", line 2: the label 'c\\x00t' cannot be shown"),
     (b"a,b\n1,caf\xe9\n", ", line 2: the label 'caf\\xe9' is not UTF-8 text"),
-    (b'a,b\n1,"cat\n', ", line 2: 'cat' in column 'b' begins with a quote, but does not end"),
+    (b'a,b\n1,"cat\n', ", line 2: a cell in quotes does not end in its line; line breaks within"),
+    (b'a,b\n1,2\n"two\nlines",2\n', ", line 3: a cell in quotes does not end in its line"),
     (b'a,b\n1,"cat"s\n', ", line 2: 'cat' in column 'b' begins with a quote, but does not end"),
 ]
 

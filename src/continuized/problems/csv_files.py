@@ -44,6 +44,10 @@ MOST_NAMES = 5  # in a sentence
 INDEX = re.compile(r"(Unnamed: 0(\.\d+)*)?")  # names of indices that pandas writes, or reads back
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?", re.ASCII)
+RUNS_ON = (
+    "a cell in quotes does not end in its line; line breaks within cells are not read: replace them "
+    "(pandas: replace(r'\\s*\\n\\s*', ' ', regex=True)), or close the quotes"
+)
 LIKE_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -201,6 +205,16 @@ def _split(line: str, separator: str, strict: bool = False) -> list[str]:
     return next(lines, [])
 
 
+def _runs_on(line: str, separator: str) -> bool:
+    """Tell whether a cell in quotes does not end in its line."""
+    lines = csv.reader([f"{line}\n", ""], delimiter=separator, skipinitialspace=True)
+    try:
+        next(lines, None)
+    except csv.Error:
+        return False
+    return lines.line_num > 1
+
+
 def _looks_like_data(names: list[str]) -> bool:
     """Tell whether the first line is one of numbers, all but a label, as no names would be.
 
@@ -311,11 +325,13 @@ def _preview(source: Source, layout: Layout, block: Block) -> None:
         if number == PREVIEWED or not raw.strip() or len(raw) > source.max_line:
             continue
         row += 1
+        line, text = block.line + number + 1, raw.decode("utf-8", "replace").removesuffix("\r")
+        if _runs_on(text, layout.separator):
+            raise source.error(RUNS_ON, line)
         try:
-            cells = _split(raw.decode("utf-8", "replace").removesuffix("\r"), layout.separator)
+            cells = _split(text, layout.separator)
         except csv.Error:  # a return in a line, which the parser explains
             return
-        line = block.line + number + 1
         for column, cell in enumerate(cells[:last]):
             fault = _explain_cell(source, layout, column, cell.strip(), line, row)
             if fault is not None:
@@ -380,6 +396,9 @@ def _explain(source: Source, layout: Layout, block: Block, wrong: int, state: Ar
 
     place, column = int(state[parse.PLACE]), int(state[parse.COLUMN])
     line, row = block.line_of(place), int(state[parse.ROWS]) + 1
+    begin, end = block.text.rfind(b"\n", 0, place) + 1, block.text.index(b"\n", place)
+    if _runs_on(block.text[begin:end].decode("utf-8", "replace"), layout.separator):
+        return source.error(RUNS_ON, line)
     if wrong in (parse.FEWER, parse.MORE):
         cells = column + (1 if wrong == parse.FEWER else 2)
         return _explain_width(source, cells, len(layout.names), line)
