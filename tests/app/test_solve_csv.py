@@ -260,6 +260,12 @@ BAD = [
         "the label 'y' is cat in every row: there is nothing",
     ),
     ("a,y\n1,7\n2,7\n", (), "the label 'y' is 7 in every row"),
+    (
+        "a,y\n1,9007199254740993\n2,9007199254740992\n",
+        (),
+        "has whole numbers of 2^53 or more, of which several may be read as one; write a letter",
+    ),
+    ("a,y\n1,-1e16\n2,1\n", ("--loss", "logistic"), "has whole numbers of 2^53 or more"),
     ("a,y\n1,x\n2,y\n3,z\n", (), "has 3 different values in 3 rows, which are no classes"),
     (
         "a,y\n1,x\n2,z\n",

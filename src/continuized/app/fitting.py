@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from continuized.app.commands import BadInput, refuse
-from continuized.problems.csv_files import NUMBER, name_number
+from continuized.problems.csv_files import EXACT, NUMBER, name_number
 from continuized.support import files
 
 if TYPE_CHECKING:
@@ -213,6 +213,11 @@ def choose_loss(
                 "poisson needs counts; use --loss ridge or huber"
             )
         return loss, why, None
+    if text is None and np.abs(values).max() >= EXACT:
+        raise BadInput(
+            f"{name}: {what} has whole numbers of 2^53 or more, of which several may be read as "
+            "one; write a letter before them if they are classes, or give --loss ridge for amounts"
+        )
     if len(values) < 2:
         only = name_number(values[0]) if text is None else text[int(values[0])]
         raise BadInput(

@@ -44,9 +44,10 @@ MOST_NAMES = 5  # in a sentence
 INDEX = re.compile(r"(Unnamed: 0(\.\d+)*)?")  # names of indices that pandas writes, or reads back
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?", re.ASCII)
+EXACT = 2**53  # whole numbers below are doubles
 RUNS_ON = (
-    "a cell in quotes does not end in its line; line breaks within cells are not read: replace them "
-    "(pandas: replace(r'\\s*\\n\\s*', ' ', regex=True)), or close the quotes"
+    "a cell in quotes does not end in its line; line breaks within cells are not read: replace "
+    "them (pandas: replace(r'\\s*\\n\\s*', ' ', regex=True)), or close the quotes"
 )
 LIKE_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -486,4 +487,4 @@ def name_number(value: float) -> str:
     >>> name_number(3.0), name_number(0.5)
     ('3', '0.5')
     """
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    return str(int(value)) if value.is_integer() and abs(value) < EXACT else repr(float(value))
