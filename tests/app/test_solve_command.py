@@ -136,6 +136,29 @@ def test_a_limit_that_is_reached_is_exit_code_one(tmp_path: Path) -> None:
     assert json.loads(result.stdout)["gap"] > 0.0  # also of a run that did not converge
 
 
+@pytest.mark.parametrize("largest", [2.0, 50.0])
+def test_standardize_is_told_of_where_columns_differ_in_size(
+    tmp_path: Path, largest: float
+) -> None:
+    X, y = rows()
+    X *= np.linspace(1.0, largest, 5) / np.sqrt((X**2).mean(axis=0))
+    np.savez(tmp_path / "data.npz", X=X, y=np.sign(y))
+    hint = "Columns of very different sizes take long: --standardize may help.\n"
+    for more in ((), ("--shards", 2)):
+        result = run("solve", tmp_path / "data.npz", "--maxiter", 1, "--intercept", *more)
+        assert (result.exit_code, hint in result.stdout) == (1, largest > 10.0)
+    assert hint not in run("solve", tmp_path / "data.npz", "--intercept").stdout
+
+
+@pytest.mark.parametrize("penalty", ["l1", "l2"])
+def test_no_gap_is_above_an_objective_that_is_at_least_0(tmp_path: Path, penalty: str) -> None:
+    X, y = rows()
+    data = write_svmlight(tmp_path / "data", X, np.sign(y))
+    more = ("--penalty", penalty, "--alpha", 1e-9, "--maxiter", 0, "--json")
+    report = json.loads(run("solve", data, *more).stdout)
+    assert 0.0 < report["gap"] <= report["objective"]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

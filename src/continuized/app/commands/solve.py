@@ -32,6 +32,8 @@ KINDS = {
 }  # fmt: skip
 HALF = 0.5  # the --l1-ratio of elasticnet
 SHOWN = 6  # classes in the summary
+MANY_STEPS = 10_000  # after which a run is told that it may be shorter
+VERY_DIFFERENT = 10.0  # times as large
 ROUNDING = 16.0  # epsilons of the objective, by which sums over the rows may be wrong
 
 
@@ -177,7 +179,7 @@ def _fit(
         click.echo(to_json(report))
     else:
         _print_summary(name, fit, asked, report, tol)
-        _print_end(asked, report, r, is_done, [out, plot])
+        _print_end(fit, asked, report, r, is_done, [out, plot])
     return 0 if is_done else 1
 
 
@@ -407,6 +409,8 @@ def _report(fit: Fit, fitted: Any, method: str, r: Result, seconds: float) -> di
     gap = r.get("gap")
     if gap is None and math.isfinite(r.fun):
         gap = bound_gap(fit.problem, r.x, fit.l1)
+    if gap is not None:  # no penalty is below 0, and no loss below its least
+        gap = min(gap, max(float(r.fun) - fit.problem.least_loss, 0.0))
     if fit.problem.is_here:
         # X is scaled in place by now: predict with w as it was fitted.
         scored = fitted._replace(centre=None, scale=None)
@@ -486,18 +490,30 @@ def _print_summary(
 
 
 def _print_end(
-    asked: FitOptions, report: dict[str, Any], r: Result, is_done: bool, written: list[Path | None]
-) -> None:
+    fit: Fit, asked: FitOptions, report: dict[str, Any], r: Result, is_done: bool,
+    written: list[Path | None],
+) -> None:  # fmt: skip
     """Say why the run ended, what may help if it is not done, and which files were written."""
     click.echo(r.message)
     if is_done and not r.success:
         click.echo("The gap is down to rounding: this is the minimum all the same.")
-    if report["status"] == "maxiter" and not (is_done or asked.standardize):
+    is_long = report["steps"] >= MANY_STEPS or (report["status"] == "maxiter" and not is_done)
+    if is_long and not asked.standardize and _differ_in_size(fit):
         click.echo("Columns of very different sizes take long: --standardize may help.")
     names = [str(one) for one in written if one is not None]
     if names:
         done = "Written" if is_done else "Written, though the fit did not converge"
         click.echo(f"{done}: {', '.join(names)}")
+
+
+def _differ_in_size(fit: Fit) -> bool:
+    """Tell whether some columns, or the intercept's, have much larger entries than others."""
+    import numpy as np
+
+    p = fit.problem
+    sizes = np.sqrt(p.square_sums[: p.column_count] / p.row_count)
+    sizes = np.append(sizes[sizes > 0.0], [1.0] if p.intercept else [])
+    return bool(sizes.size) and float(sizes.max()) > VERY_DIFFERENT * float(sizes.min())
 
 
 def _kind(data: Data) -> str:
