@@ -51,6 +51,8 @@ def command(
         raise BadInput(f"--proba needs a model of classes, got a {fitted.loss} one")
     if proba and as_json and out is None:
         raise BadInput("--proba with --json goes with --out, a file for the probabilities")
+    if out is not None:  # better now than after the work
+        files.writable_folder(out.parent)
     table, X = _read_rows(data, fitted, missing)
     if as_json:
         _check_labels(data, table)
@@ -61,6 +63,8 @@ def command(
             click.echo(text, nl=False)
         else:
             files.write(out, text)
+            if not as_json:
+                click.echo(f"Written: {out}")
     if as_json:
         click.echo(to_json(_judge(fitted, predicted, table)))
 
