@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -72,12 +73,14 @@ def test_ridge(tmp_path: Path) -> None:
 def test_default_penalty_plot_and_files(tmp_path: Path) -> None:
     X, scores = rows()
     data = write_svmlight(tmp_path / "data", X, np.sign(scores))
-    picture, predictions = tmp_path / "p.png", tmp_path / "predictions"
+    picture, predictions = tmp_path / "p.png", tmp_path / "new" / "predictions"
     result = run("solve", data, "--plot", picture, "--out", tmp_path / "m.npz")
     assert result.exit_code == 0
     assert "l2, alpha = 0.005 (1/rows)" in result.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert run("predict", tmp_path / "m.npz", data, "--out", predictions).stdout == ""
+    assert run("predict", tmp_path / "m.npz", data, "--out", predictions).stdout == (
+        f"Written: {predictions}\n"
+    )
     assert len(predictions.read_text().split()) == 200
 
 
@@ -120,6 +123,9 @@ def test_data_that_an_option_took_for_its_value(tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (
         2, "continuized: DATA is missing: give the file or files to fit\n"
     )  # fmt: skip
+    packed = tmp_path / "table.csv"
+    packed.write_bytes(gzip.compress(b"a,y\n1,2\n"))
+    assert "packed (gzip); let its name end in .gz\n" in run("solve", packed).stderr
     table = tmp_path / "table.txt"
     table.write_text("a,b,y\n1,2,3\n")
     assert "a table with a header, give its name the suffix .csv" in run("solve", table).stderr

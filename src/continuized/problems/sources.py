@@ -22,6 +22,11 @@ SHOWN = 24  # characters of a token in a sentence
 # any case, as for pandas; and where a column goes that is not one of X.
 MISSING = ("", "na", "nan", "n/a", "null", "none", "<na>", "#n/a")
 LABELS, LEFT_OUT = -1, -2
+# How files begin that hold no text, and what packed them.
+PACKED = {
+    b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"PK\x03\x04": "zip, or a workbook of Excel",
+    b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd",
+}  # fmt: skip
 
 
 class _Pair(NamedTuple):
@@ -194,6 +199,8 @@ def read_blocks(source: Source, file: BinaryIO) -> Iterator[Block]:
             end = kept + file.readinto(view[kept:-1])  # type: ignore[attr-defined]
         if end == kept:
             break
+        if line == kept == 0:
+            _refuse_packed(source, text)
         stop = text.rfind(b"\n", kept, end) + 1
         if stop:
             yield Block(text, stop, line)
@@ -205,6 +212,14 @@ def read_blocks(source: Source, file: BinaryIO) -> Iterator[Block]:
     if kept:
         text[kept] = ord("\n")
         yield Block(text, kept + 1, line)
+
+
+def _refuse_packed(source: Source, text: bytearray) -> None:
+    """Refuse text that is packed, and not unpacked on the way, by its first bytes."""
+    packer = next((name for first, name in PACKED.items() if text.startswith(first)), None)
+    if packer is not None:
+        by_name = "let its name end in .gz" if packer == "gzip" else "unpack it first"
+        raise source.error(f"no text, but packed ({packer})", advice=by_name, kind="suffix")
 
 
 def describe_long_line(source: Source) -> str:
