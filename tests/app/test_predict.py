@@ -171,3 +171,69 @@ def test_names_that_do_not_fit_the_model_are_damage(tmp_path: Path) -> None:
     path = model.save(tmp_path / "a.npz", model.Model(np.ones(3), "ridge", None, ("a", "b")))
     with pytest.raises(model.ModelError, match="is not a model"):
         model.load(path)
+
+
+def test_a_label_that_is_no_number_is_told_where_numbers_are_compared(tmp_path: Path) -> None:
+    data, out = tmp_path / "data.csv", tmp_path / "model.npz"
+    data.write_text("a,y\n1,1.5\n2,2.5\n3,3.25\n")
+    assert run("solve", data, "--out", out).exit_code == 0
+    data.write_text("a,y\n1,1.5\n2,?\n3,3.25\n")
+    assert run("predict", out, data).exit_code == 0
+    result = run("predict", out, data, "--json")
+    assert result.exit_code == 2
+    assert "data.csv, line 3: the label is '?', which is no number, but a ridge" in result.stderr
+
+
+def test_arrays_with_labels_are_predicted_by_a_model_that_knows_names(
+    named: Path, tmp_path: Path
+) -> None:
+    X, y = rows()
+    np.save(tmp_path / "a.npy", np.column_stack([X, np.sign(y)]))
+    expected = run("predict", named, tmp_path / "data.csv").stdout
+    assert run("predict", named, tmp_path / "a.npy").stdout == expected
+    assert json.loads(run("predict", named, tmp_path / "a.npy", "--json").stdout)["n"] == len(y)
+    result = run("solve", tmp_path / "a.npy", "--label", "age")
+    assert result.stderr.endswith(
+        "a.npy: label: no column is called 'age': those of an array have the numbers 1 to 6\n"
+    )
+
+
+def test_a_model_knows_where_the_labels_of_an_array_were(tmp_path: Path) -> None:
+    X, y = rows()
+    np.save(tmp_path / "a.npy", np.column_stack([X[:, :1], np.sign(y), X[:, 1:]]))
+    np.save(tmp_path / "b.npy", X)
+    (tmp_path / "c.csv").write_text(
+        "a,b,c,d,e\n" + "".join(",".join(map(repr, row)) + "\n" for row in X.tolist())
+    )
+    out = tmp_path / "m.npz"
+    assert run("solve", tmp_path / "a.npy", "--label", 2, "--out", out).exit_code == 0
+    found = [run("predict", out, tmp_path / name).stdout for name in ("a.npy", "b.npy", "c.csv")]
+    assert found[0] == found[1] == found[2]
+    assert len(found[0].split()) == len(y)
+
+
+def test_a_checkpoint_is_no_model(tmp_path: Path) -> None:
+    data = write_csv(tmp_path / "a.csv", [0, 1, 2, 3, 4, -1])
+    kept = tmp_path / "kept"
+    assert run("solve", data, "--checkpoint", kept).exit_code == 0
+    assert run("predict", kept, data).stderr == (
+        f"continuized: {kept} is not a model; give a file that `continuized solve --out` wrote\n"
+    )
+
+
+def test_advice_names_no_option_that_predict_lacks(named: Path, tmp_path: Path) -> None:
+    data = tmp_path / "other.csv"
+    data.write_text('age,height,"the, quoted",d,e,label\n1,2,3,4,5,1\n1,2,3,4,tall,\n')
+    assert run("predict", named, data).stderr.endswith(
+        "'tall' stands there; turn it into numbers, as where the model was fitted\n"
+    )
+    data.write_text(data.read_text().replace("tall", "5"))
+    assert run("predict", named, data).exit_code == 0
+    assert "but that of row 2 of" in run("predict", named, data, "--json").stderr
+    sparse, fitted = tmp_path / "rows.svm", tmp_path / "sparse.npz"
+    sparse.write_text("1 1:1\n-1 2:1\n")
+    assert run("solve", sparse, "--out", fitted).exit_code == 0
+    sparse.write_text("1 0:1\n-1 1:1\n")
+    assert run("predict", fitted, sparse).stderr.endswith(
+        "the model was fitted so: add 1 to the indices, or fit it anew with --zero-based\n"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -72,12 +73,14 @@ def test_ridge(tmp_path: Path) -> None:
 def test_default_penalty_plot_and_files(tmp_path: Path) -> None:
     X, scores = rows()
     data = write_svmlight(tmp_path / "data", X, np.sign(scores))
-    picture, predictions = tmp_path / "p.png", tmp_path / "predictions"
+    picture, predictions = tmp_path / "p.png", tmp_path / "new" / "predictions"
     result = run("solve", data, "--plot", picture, "--out", tmp_path / "m.npz")
     assert result.exit_code == 0
     assert "l2, alpha = 0.005 (1/rows)" in result.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert run("predict", tmp_path / "m.npz", data, "--out", predictions).stdout == ""
+    assert run("predict", tmp_path / "m.npz", data, "--out", predictions).stdout == (
+        f"Written: {predictions}\n"
+    )
     assert len(predictions.read_text().split()) == 200
 
 
@@ -120,6 +123,9 @@ def test_data_that_an_option_took_for_its_value(tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (
         2, "continuized: DATA is missing: give the file or files to fit\n"
     )  # fmt: skip
+    packed = tmp_path / "table.csv"
+    packed.write_bytes(gzip.compress(b"a,y\n1,2\n"))
+    assert "packed (gzip); let its name end in .gz\n" in run("solve", packed).stderr
     table = tmp_path / "table.txt"
     table.write_text("a,b,y\n1,2,3\n")
     assert "a table with a header, give its name the suffix .csv" in run("solve", table).stderr
@@ -134,6 +140,29 @@ def test_a_limit_that_is_reached_is_exit_code_one(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert json.loads(result.stdout)["status"] == "maxiter"
     assert json.loads(result.stdout)["gap"] > 0.0  # also of a run that did not converge
+
+
+@pytest.mark.parametrize("largest", [2.0, 50.0])
+def test_standardize_is_told_of_where_columns_differ_in_size(
+    tmp_path: Path, largest: float
+) -> None:
+    X, y = rows()
+    X *= np.linspace(1.0, largest, 5) / np.sqrt((X**2).mean(axis=0))
+    np.savez(tmp_path / "data.npz", X=X, y=np.sign(y))
+    hint = "Columns of very different sizes take long: --standardize may help.\n"
+    for more in ((), ("--shards", 2)):
+        result = run("solve", tmp_path / "data.npz", "--maxiter", 1, "--intercept", *more)
+        assert (result.exit_code, hint in result.stdout) == (1, largest > 10.0)
+    assert hint not in run("solve", tmp_path / "data.npz", "--intercept").stdout
+
+
+@pytest.mark.parametrize("penalty", ["l1", "l2"])
+def test_no_gap_is_above_an_objective_that_is_at_least_0(tmp_path: Path, penalty: str) -> None:
+    X, y = rows()
+    data = write_svmlight(tmp_path / "data", X, np.sign(y))
+    more = ("--penalty", penalty, "--alpha", 1e-9, "--maxiter", 0, "--json")
+    report = json.loads(run("solve", data, *more).stdout)
+    assert 0.0 < report["gap"] <= report["objective"]
 
 
 @pytest.mark.parametrize(
@@ -154,18 +183,62 @@ def test_bad_data_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> N
     assert len(result.stderr.strip().splitlines()) == 1
 
 
-def test_numbers_that_are_not_finite_are_null_in_the_json(tmp_path: Path) -> None:
-    (tmp_path / "data").write_text("1e200 1:1\n-1e200 1:2 2:1\n3 2:1\n")
-    result = run("solve", tmp_path / "data", "--loss", "ridge", "--json")
-    report = json.loads(result.stdout, parse_constant=pytest.fail)
-    assert (result.exit_code, report["status"], report["objective"]) == (1, "not_finite", None)
-
-
-def test_squares_that_overflow_are_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "data").write_text("1 1:1e200\n-1 1:2 2:1\n3 2:1\n")
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("1e200 1:1\n-1e200 1:2 2:1\n3 2:1\n", "the squares of the labels overflow; divide the"),
+        ("1 1:1e200\n-1 1:2 2:1\n3 2:1\n", "squares overflow"),
+    ],
+)
+def test_squares_that_overflow_are_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "data").write_text(text)
     result = run("solve", tmp_path / "data", "--loss", "ridge")
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert "squares overflow" in result.stderr
+    assert sentence in result.stderr
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--intercept",),
+        ("--no-intercept",),
+        ("--intercept", "--loss", "huber"),
+        ("--no-intercept", "--loss", "huber"),
+        ("--no-intercept", "--method", "dual"),
+    ],
+)
+def test_the_unit_of_the_labels_does_not_matter(tmp_path: Path, more: tuple[str, ...]) -> None:
+    X, y = rows()
+    explained = []
+    for unit in (1.0, 1e12, 1e-10):
+        np.savez(tmp_path / "data.npz", X=X, y=y * unit)
+        result = run("solve", tmp_path / "data.npz", "--json", *more)
+        assert result.exit_code == 0, result.output
+        explained.append(json.loads(result.stdout)["R2"])
+    assert explained[0] > 0.9
+    assert explained == pytest.approx([explained[0]] * 3, abs=1e-5)
+
+
+@pytest.mark.parametrize("label", [0.0, 3.7])
+def test_labels_that_leave_nothing_to_explain_are_fitted(tmp_path: Path, label: float) -> None:
+    X, _ = rows()
+    np.savez(tmp_path / "data.npz", X=X, y=np.full(len(X), label))
+    for more in ((), ("--penalty", "l1"), ("--method", "nesterov")):
+        result = run("solve", tmp_path / "data.npz", "--loss", "ridge", "--intercept", *more)
+        assert result.exit_code == 0, result.output
+
+
+def test_a_gap_that_is_down_to_rounding_is_a_success_whatever_tol(tmp_path: Path) -> None:
+    X, y = rows()
+    np.savez(tmp_path / "data.npz", X=X, y=y * 1e12)
+    out, command = tmp_path / "m.npz", ("solve", tmp_path / "data.npz", "--intercept")
+    result = run(*command, "--tol", 1e-6, "--out", out)
+    assert result.exit_code == 0
+    assert "cannot fall to tol" in result.stdout
+    assert "The gap is down to rounding: this is the minimum all the same.\n" in result.stdout
+    assert f"\nWritten: {out}" in result.stdout
+    result = run(*command, "--tol", 1e-6, "--maxiter", 0)
+    assert (result.exit_code, "down to rounding" in result.stdout) == (1, False)
 
 
 def test_bad_arguments(tmp_path: Path) -> None:
@@ -195,3 +268,73 @@ def test_bad_arguments(tmp_path: Path) -> None:
         assert result.exit_code == 2, arguments
         assert sentence in result.stderr
         assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_options_that_mean_nothing_for_a_file_are_refused(tmp_path: Path) -> None:
+    X, y = rows()
+    sparse = write_svmlight(tmp_path / "data.svm", X, np.sign(y))
+    (tmp_path / "folder").mkdir()
+    np.save(tmp_path / "folder" / "X.npy", X)
+    np.save(tmp_path / "folder" / "y.npy", y)
+    np.savez(tmp_path / "a.npz", X=X, y=y)
+    np.save(tmp_path / "a.npy", np.column_stack([X, y]))
+    (tmp_path / "a.csv").write_text("a,y\n1,2.5\n2,1\n3,4\n")
+    label, columns = "--label goes with a CSV file and an npy file, but ", " is a"
+    for arguments, sentence in (
+        ((sparse, "--label", 3), f"{label}{sparse} is a LIBSVM file\n"),
+        ((tmp_path / "a.npz", "--label", 3), f"{label}{tmp_path / 'a.npz'} is an npz file, whose"),
+        ((tmp_path / "folder", "--label", 3), f"{label}{tmp_path / 'folder'} is a folder, whose"),
+        ((sparse, "--drop", 3), f"--drop goes with a CSV file, but {sparse}{columns}"),
+        ((tmp_path / "a.npy", "--drop", 3), "--drop goes with a CSV file, but "),
+        ((tmp_path / "a.csv", "--zero-based"), "--zero-based goes with a LIBSVM file, but "),
+        ((tmp_path / "a.csv", sparse, "--zero-based"), "a.csv is a CSV file\n"),
+        ((sparse, "--missing", "mean"), f"--missing goes with tables, but {sparse} is sparse"),
+        ((sparse, "--missing", "drop"), f"--missing goes with tables, but {sparse} is sparse"),
+    ):
+        result = run("solve", *arguments)
+        assert (result.exit_code, result.stdout) == (2, ""), arguments
+        assert sentence in result.stderr
+        assert result.stderr.count("\n") == 1
+    out = tmp_path / "m.npz"
+    assert run("solve", sparse, "--out", out).exit_code == 0
+    assert "goes with --out" in run("predict", out, sparse, "--json", "--proba").stderr
+    more = ("--json", "--proba", "--out", tmp_path / "p.csv")
+    assert run("predict", out, sparse, *more).exit_code == 0
+    model.save(out, model.load(out)._replace(means=np.zeros(5)))
+    assert "is sparse" in run("predict", out, sparse, "--missing", "mean").stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--standardize",), ("--missing", "mean")])
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_a_folder_that_is_mapped_is_fitted_as_an_archive_is(
+    tmp_path: Path, kind: type, more: tuple[str, ...]
+) -> None:
+    X, y = rows()
+    X = X.astype(kind)
+    if "--missing" in more:
+        X[3, 1] = np.nan
+    (tmp_path / "folder").mkdir()
+    np.save(tmp_path / "folder" / "X.npy", X)
+    np.save(tmp_path / "folder" / "y.npy", y)
+    np.savez(tmp_path / "archive.npz", X=X, y=y)
+    found = []
+    for name in ("folder", "archive.npz"):
+        out = tmp_path / f"model of {name}"
+        result = run("solve", tmp_path / name, "--intercept", "--out", out, *more)
+        assert result.exit_code == 0, result.output
+        found.append([float(line) for line in run("predict", out, tmp_path / name).stdout.split()])
+    assert len(found[0]) == len(y)
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
+    assert np.array_equal(np.load(tmp_path / "folder" / "X.npy"), X, equal_nan=True)
+
+
+def test_a_map_too_large_to_change_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save(tmp_path / "X.npy", np.eye(30))
+    np.save(tmp_path / "y.npy", np.arange(30.0))
+    monkeypatch.setattr("continuized.support.files.memory", lambda: 14_000.0)
+    assert run("solve", tmp_path).exit_code == 0
+    result = run("solve", tmp_path, "--standardize")
+    assert result.exit_code == 2
+    assert "--standardize changes X, which would take 1.44e-05 GB" in result.stderr

@@ -215,6 +215,7 @@ intercept  yes, not penalised (the default for CSV)
 scaling    columns centred and scaled
 objective  @
 gap        at most @
+tol        @ (relative to the loss at the start)
 steps      @
 seconds    @
 accuracy   @ on these rows
@@ -259,8 +260,32 @@ BAD = [
         "the label 'y' is cat in every row: there is nothing",
     ),
     ("a,y\n1,7\n2,7\n", (), "the label 'y' is 7 in every row"),
+    (
+        "a,y\n1,9007199254740993\n2,9007199254740992\n",
+        (),
+        "has whole numbers of 2^53 or more, of which several may be read as one; write a letter",
+    ),
+    ("a,y\n1,-1e16\n2,1\n", ("--loss", "logistic"), "has whole numbers of 2^53 or more"),
     ("a,y\n1,x\n2,y\n3,z\n", (), "has 3 different values in 3 rows, which are no classes"),
-    ("a,y\n1,x\n2,z\n", ("--loss", "ridge"), "is text (x, z), but --loss ridge needs numbers"),
+    (
+        "a,y\n1,x\n2,z\n",
+        ("--loss", "ridge"),
+        "line 2: the label 'y' is 'x', which is no number, but --loss ridge needs numbers; mend it",
+    ),
+    ("a,y\n1,x\n2,y\n3,z\n", (), "check --label, or turn it into numbers, if amounts are meant"),
+    *[
+        (
+            f"a,y\n1,0.5\n2,1.5\n\n3,{slip}\n4,4.5\n",
+            more,
+            f"data.csv, line 5: the label 'y' is '{slip}', which is no number, {why}; mend it, ",
+        )
+        for slip in ("?", "inf", "$5", "1.234.567")
+        for more, why in [
+            ((), "as most others are"),
+            (("--loss", "ridge"), "but --loss ridge needs numbers"),
+        ]
+    ],
+    ("a,y\n" + "1,1\n2,2\n" * 5 + "3,?\n", (), "data.csv, line 12: the label 'y' is '?', which"),
     ("a,y\n1,1\n2,-1\n", ("--loss", "poisson"), "needs counts; use --loss ridge or huber"),
     ("a,y\n1,1\n2,1\n3,2\n", ("--loss", "huber"), "more than half of the labels are equal"),
     ("a,c,y\n1,Rome,1\n", (), "column 'c' must hold numbers, but 'Rome' stands there; turn it"),
@@ -335,3 +360,12 @@ def test_what_is_refused_loads_little(
     command = [sys.executable, "-c", IMPORTED, "solve", str(tmp_path / "data.csv"), *more]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert said == f"{loaded}\n"
+
+
+def test_classes_that_are_numbers_and_words_are_fitted_where_classes_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "data.csv").write_text("a,y\n" + "1,1\n2,2\n3,3+\n" * 5)
+    assert "the label 'y' is '3+'" in run("solve", tmp_path / "data.csv").stderr
+    result = run("solve", tmp_path / "data.csv", "--loss", "logistic", "--json")
+    assert json.loads(result.stdout)["classes"] == ["1", "2", "3+"]

@@ -145,3 +145,17 @@ def test_processes_read_sparse_files(tmp_path: Path) -> None:
     whole = cz.problems.LeastSquares(X, y, l2=0.1)
     assert whole.f_star is not None
     assert 0.0 <= found["objective"] - whole.f_star + 1e-12 <= 1e-9
+
+
+@pytest.mark.parametrize("shards", [(), ("--shards", 1)])
+def test_a_label_that_is_no_number_is_told_with_its_file(
+    tmp_path: Path, shards: tuple[Any, ...]
+) -> None:
+    one, two = tmp_path / "one.csv", tmp_path / "two.csv"
+    one.write_text("a,y\n" + "1,0.5\n2,1.5\n" * 4)
+    two.write_text("a,y\n1,2.5\n2,?\n")
+    result = run("solve", one, two, *shards)
+    assert result.exit_code == 2
+    assert f"'?' in {two}, line 3" in result.stderr
+    result = run("solve", two, "--shards", 2, "--loss", "ridge")
+    assert f"{two}, line 3: the label 'y' is '?', which is no number" in result.stderr

@@ -85,6 +85,23 @@ def test_the_index_of_pandas_is_left_out_and_said(tmp_path: Path, name: str) -> 
     refused(put(tmp_path, "c.csv", b"a,,y\n1,2,3\n"), "column 2 has no name")
 
 
+@pytest.mark.parametrize("names", [",Unnamed: 0", ",Unnamed: 0.1,Unnamed: 0", "Unnamed: 0.1.1,"])
+def test_indices_that_pandas_read_back_and_wrote_again_are_left_out(
+    tmp_path: Path, names: str
+) -> None:
+    count = len(names.split(","))
+    rows = [",".join(["7"] * count + ["1.5", "1"]), ",".join(["8"] * count + ["2.5", "0"])]
+    path = put(tmp_path, "a.csv", "\n".join([f"{names},a,y", *rows]).encode())
+    data = read(path)
+    assert (data.names, data.X.tolist()) == (("a",), [[1.5], [2.5]])
+    assert data.notes == (
+        f"the first {count} columns are indices, as pandas writes them, and were left out",
+    )
+    last = names.split(",")[-1]
+    if last:  # a model may know it
+        assert read(path, columns=[last, "a"]).X.tolist() == [[7.0, 1.5], [8.0, 2.5]]
+
+
 @pytest.mark.parametrize("block", [16, 2**20])
 def test_text_labels(tmp_path: Path, block: int) -> None:
     content = 'a,y\n1,"no, never"\n2, yes\n3,"say ""hi"""\n4,yes \n5,größer\n6,2.0\n7,TRUE\n'
@@ -151,6 +168,17 @@ def test_columns_that_are_left_out_may_hold_anything(tmp_path: Path) -> None:
     data = read(put(tmp_path, "a.csv", content), drop=["id", 4])
     assert data.names == ("a",)
     same_bits(np.column_stack([data.X, data.y]), [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize("previewed", [0, csv_files.PREVIEWED])
+def test_a_line_break_in_a_cell_that_is_left_out_is_told(
+    tmp_path: Path, previewed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_files, "PREVIEWED", previewed)
+    path = put(tmp_path, "a.csv", b'a,y,note\n1,2,"one"\n3,4,"two\nlines"\n5,6,"three"\n')
+    refused(path, ", line 3: a cell in quotes does not end in its line; line breaks", drop="note")
+    inches = put(tmp_path, "b.csv", b'a,y,note\n1,2,5" pipe\n3,4,6"\n')  # quotes of another kind
+    assert read(inches, drop="note").y.tolist() == [2.0, 4.0]
 
 
 def test_one_column_need_not_be_in_a_list(tmp_path: Path) -> None:

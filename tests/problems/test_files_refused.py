@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import itertools
+import lzma
 import os
 from pathlib import Path
 from typing import Any
@@ -124,7 +126,8 @@ BAD_CSV = [
     (b"a,b\n2\0,1\n", ", line 2: the byte 0x00"),
     (b"a,b\n1,c\0t\n", ", line 2: the label 'c\\x00t' cannot be shown"),
     (b"a,b\n1,caf\xe9\n", ", line 2: the label 'caf\\xe9' is not UTF-8 text"),
-    (b'a,b\n1,"cat\n', ", line 2: 'cat' in column 'b' begins with a quote, but does not end"),
+    (b'a,b\n1,"cat\n', ", line 2: a cell in quotes does not end in its line; line breaks within"),
+    (b'a,b\n1,2\n"two\nlines",2\n', ", line 3: a cell in quotes does not end in its line"),
     (b'a,b\n1,"cat"s\n', ", line 2: 'cat' in column 'b' begins with a quote, but does not end"),
 ]
 
@@ -257,6 +260,25 @@ def test_pipes(tmp_path: Path) -> None:
                 refused(tmp_path / name, ", line 1: the value 'x'")
             else:
                 refused(tmp_path / name, f": a pipe, but {name[2:]} is read from a file only")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.svm", "a.csv.bz2"])
+@pytest.mark.parametrize(
+    ("pack", "sentence"),
+    [
+        (gzip.compress, "no text, but packed (gzip); let its name end in .gz"),
+        (bz2.compress, "no text, but packed (bzip2); unpack it first"),
+        (lzma.compress, "no text, but packed (xz); unpack it first"),
+        (
+            lambda text: b"PK\x03\x04" + text,
+            "packed (zip, or a workbook of Excel); unpack it first",
+        ),
+    ],
+)
+def test_packed_text_is_told_as_what_it_is(
+    tmp_path: Path, name: str, pack: Any, sentence: str
+) -> None:
+    refused(put(tmp_path, name, pack(b"a,y\n1,2\n")), sentence)
 
 
 def test_damaged_gzip(tmp_path: Path) -> None:

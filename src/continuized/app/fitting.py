@@ -5,22 +5,27 @@ Every choice that is made for the user is written down with its reason, for the 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from continuized.app.commands import BadInput, refuse
-from continuized.problems.csv_files import name_number
+from continuized.problems.csv_files import EXACT, NUMBER, name_number
 from continuized.support import files
 
 if TYPE_CHECKING:
     from continuized.problems.base import Array
-    from continuized.problems.sources import Data
+    from continuized.problems.sources import Data, TextLabel
 
 MOST_CLASSES = 20  # different whole numbers that are taken for classes, where nothing is said
-SHOWN = 5  # classes in a sentence
 HUBER = 1.35  # times the spread of the labels: 95 % as exact as least squares on normal errors
 NORMAL = 1.4826  # a standard deviation of a normal law, in units of its median deviation
+SPARSE = (
+    "--missing goes with tables, but {name} is sparse: what it does not hold is 0; leave it out"
+)
+RELATIVE_TOL = 1e-6
+ROWS_AT_ONCE = 4096  # of a matrix that is read from the disk as it is used
 VECTORS = 16  # as long as w, of a run at work
 
 
@@ -29,6 +34,34 @@ class Scaling(NamedTuple):
 
     centre: Array | None
     scale: Array
+
+
+class Labels(NamedTuple):
+    """The different labels in order, or the places of what they stand for, and the rows of each.
+
+    column: what their column is called; names: where they are text, what they stand for; text: the
+    first that is.
+    """
+
+    values: Array
+    counts: Array
+    column: str | None = None
+    names: tuple[str, ...] | None = None
+    text: TextLabel | None = None
+
+    def count_numbers(self) -> int:
+        """Count the rows whose label is a number."""
+        if self.names is None:
+            return int(self.counts.sum())
+        pairs = zip(self.values.tolist(), self.counts.tolist(), strict=True)
+        return sum(rows for place, rows in pairs if NUMBER.fullmatch(self.names[int(place)]))
+
+    def tell_first_text(self, name: str) -> str:
+        """Begin a sentence with the first label that is text, and where it stands."""
+        assert self.names is not None
+        shown, where = (self.names[0], name) if self.text is None else self.text
+        what = "the label" if self.column is None else f"the label {self.column!r}"
+        return f"{where}: {what} is {shown!r}, which is no number"
 
 
 class Target(NamedTuple):
@@ -53,27 +86,54 @@ def handle_missing(data: Data, how: str | None, name: str) -> tuple[Any, Array, 
     """
     X, y = data
     if not isinstance(X, np.ndarray):
+        if how is not None:
+            raise BadInput(SPARSE.format(name=name))
         return X, y, None
     if how == "drop":
         kept = ~(np.isnan(X).any(axis=1) | np.isnan(y))
         if not kept.any():
             raise BadInput(f"{name}: every row has an empty cell, so that none is left")
         X, y = X[kept], y[kept]
-    counts = (~np.isnan(X)).sum(axis=0)
+    sums, counts = _sum_columns(X)
     if not np.all(counts):
         column = int(np.argmin(counts))
         shown = column + 1 if data.names is None else repr(data.names[column])
         raise BadInput(f"{name}: column {shown} is empty in every row; leave it out with --drop")
-    with np.errstate(over="ignore"):
-        means = np.nansum(X, axis=0) / counts
-    fill_holes(X, means)
-    return X, y, means
+    means = sums / counts
+    return fill_holes(X, means, name) if how == "mean" else X, y, means
 
 
-def fill_holes(X: Array, means: Array) -> None:
-    """Write the means of the columns where X is NaN."""
+def _sum_columns(X: Array) -> tuple[Array, Array]:
+    """Add up each column, and count its numbers, without what is missing."""
+    step = ROWS_AT_ONCE if isinstance(X, np.memmap) else len(X)  # a map may not fit into memory
+    sums, counts = np.zeros(X.shape[1]), np.zeros(X.shape[1], np.intp)
+    for start in range(0, len(X), step):
+        rows = X[start : start + step]
+        counts += (~np.isnan(rows)).sum(axis=0)
+        with np.errstate(over="ignore"):
+            sums += np.nansum(rows, axis=0, dtype=np.float64)
+    return sums, counts
+
+
+def fill_holes(X: Array, means: Array, name: str) -> Array:
+    """Return X with the means of the columns where it is NaN."""
+    X = make_writable(X, name, "--missing mean")
     rows, columns = np.nonzero(np.isnan(X))
     X[rows, columns] = means[columns]
+    return X
+
+
+def make_writable(X: Any, name: str, option: str) -> Any:
+    """Return X, or what is in it where it is a map of a file, if an option is to change it."""
+    if not isinstance(X, np.ndarray) or X.flags.writeable:
+        return X
+    need, have = 2.0 * X.nbytes, files.memory()  # and what is made on the way
+    if need > have:
+        raise BadInput(
+            f"{name}: {option} changes X, which would take {need / 1e9:.3g} GB, more than the "
+            f"{have / 1e9:.3g} GB here; change X.npy itself, and leave {option} out"
+        )
+    return np.array(X)
 
 
 def standardize(X: Any, intercept: bool) -> Scaling:
@@ -110,7 +170,8 @@ def standardize(X: Any, intercept: bool) -> Scaling:
 def choose_target(y: Array, data: Data, loss: str | None, name: str) -> Target:
     """Choose the loss by the labels, if none is asked for, and number their classes."""
     values, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-    loss, why, classes = choose_loss(values, len(y), data.label, data.classes, loss, name)
+    labels = Labels(values, counts, data.label, data.classes, data.text)
+    loss, why, classes = choose_loss(labels, len(y), loss, name)
     if classes is not None:
         return Target(codes.astype(np.float64), loss, why, classes, counts=tuple(counts.tolist()))
     middle = np.median(y) if loss == "huber" else np.mean(y)
@@ -118,18 +179,20 @@ def choose_target(y: Array, data: Data, loss: str | None, name: str) -> Target:
 
 
 def choose_loss(
-    values: Array, rows: int, label: str | None, text: tuple[str, ...] | None, loss: str | None,
-    name: str,
-) -> tuple[str, str, tuple[Any, ...] | None]:  # fmt: skip
-    """Choose the loss by the labels, which are these values in order, or what they stand for.
-
-    Returns it, why it was chosen, and the classes, if there are any.
-    """
-    what = "the label" if label is None else f"the label {label!r}"
+    labels: Labels, rows: int, loss: str | None, name: str
+) -> tuple[str, str, tuple[Any, ...] | None]:
+    """Choose the loss by the labels; return it, why it was chosen, and the classes, if any."""
+    values, text = labels.values, labels.names
+    what = "the label" if labels.column is None else f"the label {labels.column!r}"
     whole = bool(np.all(values == np.floor(values)))
     many = len(values) > max(2, min(MOST_CLASSES, rows // 2))
     words = "words" if text is not None else "whole numbers"
     if loss is None:
+        if text is not None and 2 * labels.count_numbers() > rows:
+            raise BadInput(
+                f"{labels.tell_first_text(name)}, as most others are; mend it, or, if labels are "
+                "names of classes, give --loss logistic"
+            )
         if text is None and (many or (not whole and len(values) > 2)):
             return "ridge", f"{what} has {len(values):,} different numbers", None
         loss = "softmax" if len(values) > 2 else "logistic"
@@ -140,10 +203,9 @@ def choose_loss(
         why = "as asked"
     if loss in ("ridge", "poisson", "huber"):
         if text is not None:
-            shown = ", ".join(text[:SHOWN])
             raise BadInput(
-                f"{name}: {what} is text ({shown}), but --loss {loss} needs numbers; use --loss "
-                "logistic, or another --label"
+                f"{labels.tell_first_text(name)}, but --loss {loss} needs numbers; mend it, give "
+                "another --label, or, if labels are names of classes, --loss logistic"
             )
         if loss == "poisson" and values[0] < 0.0:
             raise BadInput(
@@ -151,15 +213,23 @@ def choose_loss(
                 "poisson needs counts; use --loss ridge or huber"
             )
         return loss, why, None
+    if text is None and np.abs(values).max() >= EXACT:
+        raise BadInput(
+            f"{name}: {what} has whole numbers of 2^53 or more, of which several may be read as "
+            "one; write a letter before them if they are classes, or give --loss ridge for amounts"
+        )
     if len(values) < 2:
         only = name_number(values[0]) if text is None else text[int(values[0])]
         raise BadInput(
             f"{name}: {what} is {only} in every row: there is nothing to tell apart; check --label"
         )
     if len(values) > max(2, rows // 2):
+        remedy = "or use --loss ridge for numbers"
+        if text is not None:
+            remedy = "or turn it into numbers, if amounts are meant"
         raise BadInput(
             f"{name}: {what} has {len(values):,} different values in {rows:,} rows, which are no "
-            "classes; check --label, or use --loss ridge for numbers"
+            f"classes; check --label, {remedy}"
         )
     if text is None:
         classes: tuple[Any, ...] = tuple(values.tolist())
@@ -221,6 +291,23 @@ def choose_start(problem: Any, target: Target) -> Array:
             middle = float(np.log(middle)) if middle > 0.0 else 0.0
         start[-1] = middle
     return start
+
+
+def choose_tol(problem: Any, start: Array, is_gap: bool, name: str) -> float:
+    """Choose where to end, relative to the loss that a fit can explain: its value at the start.
+
+    f has the unit of a duality gap, and its root that of a gradient norm: so the unit of the labels
+    does not matter.  Of least squares with an intercept, the root is the labels' standard
+    deviation.
+    """
+    with np.errstate(over="ignore"):
+        at_start, at_zero = (
+            float(problem.fun(x)) - problem.least_loss for x in (start, np.zeros_like(start))
+        )
+    if not math.isfinite(at_start):
+        raise BadInput(f"{name}: the squares of the labels overflow; divide the labels by a number")
+    loss = max(at_start, np.finfo(np.float64).eps * at_zero)  # of equal labels, rounding is left
+    return RELATIVE_TOL * (loss if is_gap else math.sqrt(2.0 * loss))
 
 
 def judge(target: Target, predicted: Array) -> tuple[str, float]:

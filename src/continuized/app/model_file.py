@@ -98,13 +98,17 @@ def load(path: Path) -> Model:
         with np.load(content, allow_pickle=False) as file:
             header = json.loads(bytes(file["header"]).decode())
             arrays = {name: np.asarray(file[name]) for name in ARRAYS if name in file}
+        if "loss" not in header:  # a checkpoint has a format too
+            raise ValueError("no loss")
         if header["format"] not in (1, 2, FORMAT):
             raise ModelError(f"{path} is a model that another version wrote; fit it anew")
         return _check_model(arrays, header)
     except (FileNotFoundError, ModelError):
         raise
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise ModelError(f"{path} is not a model that `continuized solve` wrote") from error
+        raise ModelError(
+            f"{path} is not a model; give a file that `continuized solve --out` wrote"
+        ) from error
 
 
 def _check_model(arrays: dict[str, Array], header: dict[str, Any]) -> Model:

@@ -11,7 +11,7 @@ import numpy as np
 
 from continuized.app.commands import BadInput, refuse
 from continuized.app.commands.options import advise
-from continuized.app.fitting import Target, choose_loss, name_share, sum_lost
+from continuized.app.fitting import Labels, Target, choose_loss, name_share, sum_lost
 from continuized.problems.sources import Data
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def _name(pieces: Sequence[tuple[str, int, int]]) -> str:
 
 def choose_target(found: Survey, loss: str | None, name: str) -> Target:
     """Choose the loss by the labels of all shards, as `fitting.choose_target` does."""
-    loss, why, classes = choose_loss(found.values, found.rows, found.label, found.words, loss, name)
+    labels = Labels(found.values, found.counts, found.label, found.words, found.text)
+    loss, why, classes = choose_loss(labels, found.rows, loss, name)
     counts = () if classes is None else tuple(found.counts.tolist())
     return Target(None, loss, why, classes, found.mean, counts)
 

@@ -26,6 +26,7 @@ from continuized.problems.sources import (
     Data,
     DataError,
     Source,
+    TextLabel,
     check_columns,
     describe_long_line,
     find_strange_byte,
@@ -40,9 +41,14 @@ TARGETS = ("target", "label", "y", "class")  # names of the column of labels, in
 SEPARATORS = (",", ";", "\t")
 PREVIEWED = 20  # lines that are looked at before the parser is loaded
 MOST_NAMES = 5  # in a sentence
-INDEX = re.compile(r"(Unnamed: 0)?")  # the name of the index that pandas writes, or reads back
+INDEX = re.compile(r"(Unnamed: 0(\.\d+)*)?")  # names of indices that pandas writes, or reads back
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?", re.ASCII)
+EXACT = 2**53  # whole numbers below are doubles
+RUNS_ON = (
+    "a cell in quotes does not end in its line; line breaks within cells are not read: replace "
+    "them (pandas: replace(r'\\s*\\n\\s*', ' ', regex=True)), or close the quotes"
+)
 LIKE_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -102,7 +108,7 @@ def read_csv(source: Source, file: BinaryIO) -> Data:
         )
     data = Data(X.reshape(y.size, len(columns)), None if layout.label is None else y)
     data.names, data.label, data.notes = tuple(columns), layout.label, notes
-    data.classes = classes
+    data.classes, data.text = classes, labels.first
     return data
 
 
@@ -129,9 +135,16 @@ def _read_layout(
     label = _find_label(source, names)
     left_out = {find_column(source, names, column, "drop") for column in source.drop}
     notes: tuple[str, ...] = ()
-    if INDEX.fullmatch(names[0]) and label != 0 and names[0] not in (source.columns or ()):
-        left_out.add(0)
+    known = {*(source.columns or ()), None if label is None else names[label]}
+    indices = itertools.takewhile(lambda name: INDEX.fullmatch(name) and name not in known, names)
+    count = len(list(indices))  # a file that was written and read back has one more each time
+    left_out.update(range(count))
+    if count == 1:
         notes = ("the first column is an index, as pandas and R write one, and was left out",)
+    elif count:
+        notes = (
+            f"the first {count} columns are indices, as pandas writes them, and were left out",
+        )
     if label is not None and label in left_out:
         raise source.error(f"the label {names[label]!r} cannot be left out", 1)
     used = [column for column in range(len(names)) if column not in left_out]
@@ -193,6 +206,16 @@ def _split(line: str, separator: str, strict: bool = False) -> list[str]:
     return next(lines, [])
 
 
+def _runs_on(line: str, separator: str) -> bool:
+    """Tell whether a cell in quotes does not end in its line."""
+    lines = csv.reader([f"{line}\n", ""], delimiter=separator, skipinitialspace=True)
+    try:
+        next(lines, None)
+    except csv.Error:
+        return False
+    return lines.line_num > 1
+
+
 def _looks_like_data(names: list[str]) -> bool:
     """Tell whether the first line is one of numbers, all but a label, as no names would be.
 
@@ -212,7 +235,8 @@ def _is_number(name: str) -> bool:
 def _find_label(source: Source, names: list[str]) -> int | None:
     """Find the column of labels: the one asked for, or one called so, or the last."""
     if source.label is not None:
-        known = source.label in names or not source.columns
+        is_without = not source.labelled and len(names) == source.n_features
+        known = source.label in names or not (source.columns or is_without)
         return find_column(source, names, source.label, "label") if known else None
     if source.columns is not None:  # a model that knows no label: what is left over is none
         return None
@@ -230,12 +254,24 @@ def find_column(source: Source, names: list[str], asked: str | int, option: str)
     """Find a column by its name, or by its number from 1 on, or from the end: -1, -2, ..."""
     if isinstance(asked, str) and asked in names:
         return names.index(asked)
-    number = int(asked) if re.fullmatch(r"[+-]?\d{1,9}", str(asked)) else 0
-    if 0 < abs(number) <= len(names):
-        return number - 1 if number > 0 else len(names) + number
+    column = find_number(asked, len(names))
+    if column is not None:
+        return column
     near = difflib.get_close_matches(str(asked), names, n=1)
     meant = f"did you mean {near[0]!r}?" if near else f"there are {_list_names(names)}"
     raise source.error(f"{option}: no column is called {str(asked)!r}: {meant}", 1)
+
+
+def find_number(asked: str | int, count: int) -> int | None:
+    """Find one of so many columns by its number; None where it has none.
+
+    >>> find_number(1, 3), find_number("-1", 3), find_number("4", 3), find_number("y", 3)
+    (0, 2, None, None)
+    """
+    number = int(asked) if re.fullmatch(r"[+-]?\d{1,9}", str(asked)) else 0
+    if not 0 < abs(number) <= count:
+        return None
+    return number - 1 if number > 0 else count + number
 
 
 def _check_names(source: Source, names: list[str], used: list[int]) -> None:
@@ -290,11 +326,13 @@ def _preview(source: Source, layout: Layout, block: Block) -> None:
         if number == PREVIEWED or not raw.strip() or len(raw) > source.max_line:
             continue
         row += 1
+        line, text = block.line + number + 1, raw.decode("utf-8", "replace").removesuffix("\r")
+        if _runs_on(text, layout.separator):
+            raise source.error(RUNS_ON, line)
         try:
-            cells = _split(raw.decode("utf-8", "replace").removesuffix("\r"), layout.separator)
+            cells = _split(text, layout.separator)
         except csv.Error:  # a return in a line, which the parser explains
             return
-        line = block.line + number + 1
         for column, cell in enumerate(cells[:last]):
             fault = _explain_cell(source, layout, column, cell.strip(), line, row)
             if fault is not None:
@@ -359,6 +397,9 @@ def _explain(source: Source, layout: Layout, block: Block, wrong: int, state: Ar
 
     place, column = int(state[parse.PLACE]), int(state[parse.COLUMN])
     line, row = block.line_of(place), int(state[parse.ROWS]) + 1
+    begin, end = block.text.rfind(b"\n", 0, place) + 1, block.text.index(b"\n", place)
+    if _runs_on(block.text[begin:end].decode("utf-8", "replace"), layout.separator):
+        return source.error(RUNS_ON, line)
     if wrong in (parse.FEWER, parse.MORE):
         cells = column + (1 if wrong == parse.FEWER else 2)
         return _explain_width(source, cells, len(layout.names), line)
@@ -380,7 +421,9 @@ class TextLabels:
 
     def __init__(self, source: Source, layout: Layout) -> None:
         self._source, self._layout = source, layout
+        self.first: TextLabel | None = None
         self._codes: dict[bytes, int] = {}
+        self._lines: list[int] = []  # in which each label was first seen
         self._rows: list[int] = []
         self._of_rows: list[int] = []
 
@@ -389,12 +432,13 @@ class TextLabels:
         for start, stop, row in words.tolist():
             token = bytes(block.text[start:stop])
             if token not in self._codes:
-                self._check(token, block, start, row)
+                self._lines.append(self._check(token, block, start, row))
                 self._codes[token] = len(self._codes)
             self._rows.append(row)
             self._of_rows.append(self._codes[token])
 
-    def _check(self, token: bytes, block: Block, start: int, row: int) -> None:
+    def _check(self, token: bytes, block: Block, start: int, row: int) -> int:
+        """Refuse what is no label; return the line in which it stands."""
         line = block.line_of(start)
         try:
             name = token.decode()
@@ -407,17 +451,22 @@ class TextLabels:
             raise fault
         if not name.isprintable():
             raise self._source.error(f"the label {short_repr(name)} cannot be shown", line)
+        return line
 
     def name_classes(self, y: Array) -> tuple[str, ...] | None:
         """Number the classes in y, in the order of their names; None where labels are numbers.
 
-        Where some are text, numbers are too.  A label that is missing stays NaN.
+        Where some are text, numbers are too; `first` is the first that is.  A label that is missing
+        stays NaN.
         """
         names = [token.decode().replace('""', '"') for token in self._codes]
         are_missing = np.array([name.casefold() in MISSING for name in names], bool)
         if np.all(are_missing):
             return None
         rows, of_rows = np.array(self._rows, np.intp), np.array(self._of_rows, np.intp)
+        first = int(np.argmin(are_missing))
+        where = f"{self._source.name}, line {self._lines[first]}"
+        self.first = TextLabel(names[first], where)
         numbers, of_numbers = np.unique(y, return_inverse=True)
         of_numbers = of_numbers + len(names)  # of the rows with text, which come next, NaN's
         of_numbers[rows] = of_rows
@@ -438,4 +487,4 @@ def name_number(value: float) -> str:
     >>> name_number(3.0), name_number(0.5)
     ('3', '0.5')
     """
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    return str(int(value)) if value.is_integer() and abs(value) < EXACT else repr(float(value))

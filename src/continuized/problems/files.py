@@ -23,7 +23,7 @@ from numpy.lib import format as npy_format
 
 from continuized.problems import sources
 from continuized.problems.base import Array
-from continuized.problems.csv_files import find_column, read_csv
+from continuized.problems.csv_files import find_number, read_csv
 from continuized.problems.regression.data import INT32_MAX, check_lines, find_not_finite
 from continuized.problems.sources import (
     Block,
@@ -141,15 +141,23 @@ def read(
     if os.path.isdir(source.path):
         return read_folder(source)
     if format is None:
-        plain = source.path[: -len(".gz")] if source.gz else source.path
-        suffix = os.path.splitext(plain)[1].lower()[1:]
-        format = {"tsv": "csv"}.get(suffix, suffix if suffix in READERS else "svmlight")
+        format = find_format(source.path)
     if source.gz and format in ("npz", "npy"):
         raise source.error(f".gz is read for text only: unpack it first to read it as {format}")
     with source.open() as file:
         if format in ("npz", "npy") and not file.seekable():
             raise source.error(f"a pipe, but {format} is read from a file only")
         return READERS[format](source, file)
+
+
+def find_format(path: str) -> str:
+    """Tell the format of a file by its suffix.
+
+    >>> find_format("rows.TSV.gz"), find_format("rows.npy"), find_format("rows.txt")
+    ('csv', 'npy', 'svmlight')
+    """
+    suffix = os.path.splitext(path.lower().removesuffix(".gz"))[1][1:]
+    return {"tsv": "csv"}.get(suffix, suffix if suffix in READERS else "svmlight")
 
 
 def _check_names(given: Any, option: str, kinds: Any, what: str) -> tuple[Any, ...]:
@@ -250,9 +258,16 @@ def read_npy(source: Source, file: BinaryIO) -> Data:
         )
     width = table.shape[1]
     check_columns(source, width - 1, f"X has {width - 1} columns")
-    label = find_column(source, list(map(str, range(1, width + 1))), source.label or -1, "label")
+    label = find_number(-1 if source.label is None else source.label, width)
+    if label is None and not source.labelled:  # a name that a model knows says nothing here
+        label = width - 1
+    if label is None:
+        what = f"label: no column is called {str(source.label)!r}"
+        raise source.error(f"{what}: those of an array have the numbers 1 to {width}")
     X = table[:, :-1] if label == width - 1 else np.delete(table, label, axis=1)
-    return Data(_as_real(source, X, "X"), _as_real(source, table[:, label], "y"))
+    data = Data(_as_real(source, X, "X"), _as_real(source, table[:, label], "y"))
+    data.label = None if label == width - 1 else str(label + 1)
+    return data
 
 
 def read_folder(source: Source) -> Data:

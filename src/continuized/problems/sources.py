@@ -22,6 +22,11 @@ SHOWN = 24  # characters of a token in a sentence
 # any case, as for pandas; and where a column goes that is not one of X.
 MISSING = ("", "na", "nan", "n/a", "null", "none", "<na>", "#n/a")
 LABELS, LEFT_OUT = -1, -2
+# How files begin that hold no text, and what packed them.
+PACKED = {
+    b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"PK\x03\x04": "zip, or a workbook of Excel",
+    b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd",
+}  # fmt: skip
 
 
 class _Pair(NamedTuple):
@@ -29,11 +34,20 @@ class _Pair(NamedTuple):
     y: Any
 
 
+class TextLabel(NamedTuple):
+    """The first label of a file that is text, and where it stands."""
+
+    name: str
+    where: str
+
+
 class Data(_Pair):
     """The rows X, a float64 array or a CSR array of them, and the labels y.
 
-    Of a CSV file also names: those of the columns of X; label: that of the column of y; classes:
-    where labels are text, what the numbers 0, 1, ... in y stand for; notes: sentences to be told.
+    Of a CSV file also names: those of the columns of X; label: that of the column of y (of an
+    array, its number, where it is not the last); classes: where labels are text, what the numbers
+    0, 1, ... in y stand for; text: the first label that is, which may be a slip where others are
+    numbers; notes: sentences to be told.
     y is None where a file without labels was allowed.
 
     >>> import pathlib, tempfile
@@ -51,6 +65,7 @@ class Data(_Pair):
     names: tuple[str, ...] | None = None
     label: str | None = None
     classes: tuple[str, ...] | None = None
+    text: TextLabel | None = None
     notes: tuple[str, ...] = ()
 
     def _facts(self) -> dict[str, Any]:
@@ -184,6 +199,8 @@ def read_blocks(source: Source, file: BinaryIO) -> Iterator[Block]:
             end = kept + file.readinto(view[kept:-1])  # type: ignore[attr-defined]
         if end == kept:
             break
+        if line == kept == 0:
+            _refuse_packed(source, text)
         stop = text.rfind(b"\n", kept, end) + 1
         if stop:
             yield Block(text, stop, line)
@@ -195,6 +212,14 @@ def read_blocks(source: Source, file: BinaryIO) -> Iterator[Block]:
     if kept:
         text[kept] = ord("\n")
         yield Block(text, kept + 1, line)
+
+
+def _refuse_packed(source: Source, text: bytearray) -> None:
+    """Refuse text that is packed, and not unpacked on the way, by its first bytes."""
+    packer = next((name for first, name in PACKED.items() if text.startswith(first)), None)
+    if packer is not None:
+        by_name = "let its name end in .gz" if packer == "gzip" else "unpack it first"
+        raise source.error(f"no text, but packed ({packer})", advice=by_name, kind="suffix")
 
 
 def describe_long_line(source: Source) -> str:

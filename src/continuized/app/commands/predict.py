@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from continuized.problems.base import Array
     from continuized.problems.sources import Data
 
-FILL = "give --missing mean: the means of the rows that the model was fitted to"
+# What to do about a data file, where that is other than for `solve`.
+ADVICE = {
+    "missing": "give --missing mean: the means of the rows that the model was fitted to",
+    "text": "turn it into numbers, as where the model was fitted",
+    "label": "rename one",
+    "zero": "the model was fitted so: add 1 to the indices, or fit it anew with --zero-based",
+}
 
 
 @click.command("predict")
@@ -43,16 +49,22 @@ def command(
         fitted = models.load(model)
     if proba and fitted.classes is None:
         raise BadInput(f"--proba needs a model of classes, got a {fitted.loss} one")
-    table = _read_rows(data, fitted, missing)
-    if as_json and _has_no_labels(table):
-        raise BadInput(f"--json compares with labels, but {data} has none; leave it out")
-    predicted = fitted.predict(table.X)
+    if proba and as_json and out is None:
+        raise BadInput("--proba with --json goes with --out, a file for the probabilities")
+    if out is not None:  # better now than after the work
+        files.writable_folder(out.parent)
+    table, X = _read_rows(data, fitted, missing)
+    if as_json:
+        _check_labels(data, table)
+    predicted = fitted.predict(X)
     if out is not None or not as_json:
-        text = _write(fitted, predicted, table.X, proba)
+        text = _write(fitted, predicted, X, proba)
         if out is None:
             click.echo(text, nl=False)
         else:
             files.write(out, text)
+            if not as_json:
+                click.echo(f"Written: {out}")
     if as_json:
         click.echo(to_json(_judge(fitted, predicted, table)))
 
@@ -75,7 +87,8 @@ def _write(fitted: Model, predicted: Array, X: Any, proba: bool) -> str:
     return "".join(rows[place] for place in predicted.tolist())
 
 
-def _read_rows(path: Path, fitted: Model, missing: str | None) -> Data:
+def _read_rows(path: Path, fitted: Model, missing: str | None) -> tuple[Data, Any]:
+    """Read the file; return what is in it, and its rows without holes."""
     from continuized import problems
     from continuized.app import fitting
 
@@ -89,20 +102,32 @@ def _read_rows(path: Path, fitted: Model, missing: str | None) -> Data:
     try:  # the last columns may be empty in a sparse file
         table = problems.read(path, n_features=fitted.columns or None, **how)
     except problems.DataError:  # perhaps only another number of columns
-        table = options.read_data(path, {"missing": FILL}, **how)
+        table = options.read_data(path, ADVICE, **how)
     for note in table.notes:
         click.echo(f"{path}: {note}", err=True)
     if table.X.shape[1] != fitted.columns:
         raise BadInput(f"{path} has {table.X.shape[1]} columns, but the model has {fitted.columns}")
-    if fill and not hasattr(table.X, "indptr"):
-        fitting.fill_holes(table.X, fitted.means)  # type: ignore[arg-type]
-    return table
+    is_sparse = hasattr(table.X, "indptr")
+    if is_sparse and missing is not None:
+        raise BadInput(fitting.SPARSE.format(name=path))
+    if fill and not is_sparse:
+        assert fitted.means is not None
+        return table, fitting.fill_holes(table.X, fitted.means, str(path))
+    return table, table.X
 
 
-def _has_no_labels(table: Data) -> bool:
+def _check_labels(path: Path, table: Data) -> None:
+    """Refuse to compare with labels that are not there."""
     import numpy as np
 
-    return table.y is None or bool(np.any(np.isnan(table.y)))
+    empty = np.ones(1, bool) if table.y is None else np.isnan(table.y)
+    if empty.all():
+        raise BadInput(f"--json compares with labels, but {path} has none; leave it out")
+    if empty.any():
+        raise BadInput(
+            f"--json compares with labels, but that of row {int(np.argmax(empty)) + 1} of {path} "
+            "is empty; fill it in, remove the row, or leave out --json"
+        )
 
 
 def _judge(fitted: Model, predicted: Array, table: Data) -> dict[str, Any]:
@@ -112,8 +137,11 @@ def _judge(fitted: Model, predicted: Array, table: Data) -> dict[str, Any]:
 
     found: dict[str, Any] = {"n": len(predicted), "loss": fitted.loss}
     if fitted.classes is None:
-        if table.classes is not None:
-            raise BadInput(f"the labels are text, but a {fitted.loss} model predicts numbers")
+        if table.text is not None:
+            raise BadInput(
+                f"{table.text.where}: the label is {table.text.name!r}, which is no number, but a "
+                f"{fitted.loss} model predicts numbers; mend it, or leave out --json"
+            )
         target = fitting.Target(table.y, fitted.loss, "")
         found["mean_squared_error"] = float(np.mean((predicted - table.y) ** 2))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,9 +22,19 @@ if TYPE_CHECKING:
 RENEW = "give another --checkpoint, or remove it"
 PENALTIES = ("l2", "l1", "elasticnet")
 METHODS = ("auto", "continuized", "dual", "coordinate", "nesterov", "gradient-descent")
+CERTIFIED = ("auto", "continuized", "dual")  # that end at a duality gap, where one is known
 MARKED = ("dual", "coordinate")
+# The formats of files for which options mean something, and what they are called.
+TAKES = {"--label": ("csv", "npy"), "--drop": ("csv",), "--zero-based": ("svmlight",)}
+KINDS = {
+    "csv": "a CSV file", "npy": "an npy file", "npz": "an npz file, whose y is the label",
+    "svmlight": "a LIBSVM file", "folder": "a folder, whose y.npy is the label",
+}  # fmt: skip
 HALF = 0.5  # the --l1-ratio of elasticnet
 SHOWN = 6  # classes in the summary
+MANY_STEPS = 10_000  # after which a run is told that it may be shorter
+VERY_DIFFERENT = 10.0  # times as large
+ROUNDING = 16.0  # epsilons of the objective, by which sums over the rows may be wrong
 
 
 class FitOptions(NamedTuple):
@@ -42,7 +53,7 @@ class FitOptions(NamedTuple):
     drop: tuple[str, ...]
     zero_based: bool
     method: str
-    tol: float
+    tol: float | None
     maxiter: int | None
     seed: int
     checkpoint: Path | None
@@ -97,10 +108,10 @@ class Fit(NamedTuple):
 )
 @click.option("--zero-based", is_flag=True, help="The indices of a LIBSVM file count from 0.")
 @click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True)
-@click.option("--tol", type=float, default=1e-6, show_default=True,
-              callback=within(minimum=0.0, finite=False),
-              help="End at this duality gap (auto, dual; l2 > 0, no intercept), or gradient "
-              "norm.")  # fmt: skip
+@click.option("--tol", type=float, callback=within(minimum=0.0, finite=False),
+              help="End at this duality gap (auto, continuized, dual; l2 > 0, no intercept), or "
+              "gradient norm.  [default: 1e-6 times the loss at the start, or the root of its "
+              "double for a norm]")  # fmt: skip
 @click.option("--maxiter", type=click.IntRange(min=0), help="The most events.")
 @options.seed
 @click.option("--checkpoint", type=options.FILE,
@@ -126,11 +137,12 @@ def command(
     or a folder with X.npy and y.npy, which may be larger than memory; .gz is read too.  Several
     have their rows together, and each is read by a process of its own.  Labels may be numbers,
     words or true and false; with more than two classes, logistic regression is softmax.  The exit
-    code is 0 if tol was reached, 1 if not.
+    code is 0 if tol was reached, or the gap is down to rounding, 1 if not.
     """
     asked = FitOptions(**given)
     _check_data(data, plot, asked.ray)
     _check_options(asked)
+    _check_formats(data, asked)
     if plot is not None:
         _check_plot(plot)
     for path in (out, plot):
@@ -149,7 +161,7 @@ def _fit(
 ) -> int:
     """Run, write what is asked for, and print the summary."""
     started = time.perf_counter()
-    r = _minimize(fit, asked)
+    r, tol = _minimize(fit, name, asked)
     seconds = time.perf_counter() - started
     fitted = _make_model(fit, r, asked)
     if out is not None:
@@ -162,11 +174,19 @@ def _fit(
         title, format = f"{fit.target.loss} regression, {name.name}", plot.suffix[1:].lower()
         files.write(plot, figures.render_objective(r.trace, title, format))
     report = _report(fit, fitted, asked.method, r, seconds)
+    is_done = r.success or _is_rounding(report)
     if as_json:
         click.echo(to_json(report))
     else:
-        _print_summary(name, fit, asked, report, r, [out, plot])
-    return 0 if r.success else 1
+        _print_summary(name, fit, asked, report, tol)
+        _print_end(fit, asked, report, r, is_done, [out, plot])
+    return 0 if is_done else 1
+
+
+def _is_rounding(report: dict[str, Any]) -> bool:
+    """Tell whether the objective is the least that its rounding lets one tell."""
+    gap, objective = report["gap"], report["objective"]
+    return gap is not None and gap <= ROUNDING * sys.float_info.epsilon * abs(objective)
 
 
 def _check_data(data: tuple[Path, ...], plot: Path | None, ray: str | None) -> None:
@@ -196,6 +216,19 @@ def _check_options(asked: FitOptions) -> None:
         raise BadInput(f"--method {method} is for --loss logistic and ridge, got {loss}")
     if method == "dual" and 0.0 in (asked.alpha, asked.l2):
         raise BadInput("--method dual needs --l2 > 0: without it there is no dual of this form")
+
+
+def _check_formats(data: tuple[Path, ...], asked: FitOptions) -> None:
+    """Refuse options that mean nothing for files of this kind."""
+    from continuized.problems.files import find_format
+
+    given = {"--label": asked.label, "--drop": asked.drop, "--zero-based": asked.zero_based}
+    for path in data:
+        format = "folder" if path.is_dir() else find_format(str(path))
+        for option in [option for option, value in given.items() if value]:
+            if format not in TAKES[option]:
+                kinds = " and ".join(KINDS[kind] for kind in TAKES[option])
+                raise BadInput(f"{option} goes with {kinds}, but {path} is {KINDS[format]}")
 
 
 def _check_plot(plot: Path) -> None:
@@ -228,7 +261,10 @@ def _prepare(path: Path, asked: FitOptions) -> Fit:
     if on and asked.method in MARKED:
         raise BadInput(f"--method {asked.method} knows no intercept: add --no-intercept")
     _check_target(asked.method, target)
-    scaling = fitting.standardize(X, on) if asked.standardize else None
+    scaling = None
+    if asked.standardize:
+        X = fitting.make_writable(X, name, "--standardize")
+        scaling = fitting.standardize(X, on)
     delta = asked.delta
     if target.loss == "huber" and delta is None:
         delta = fitting.choose_delta(y, name)
@@ -305,7 +341,8 @@ def _refuse_missing_labels(data: Data, name: str) -> None:
         )
 
 
-def _minimize(fit: Fit, asked: FitOptions) -> Result:
+def _minimize(fit: Fit, name: Path, asked: FitOptions) -> tuple[Result, float]:
+    """Run; return what came of it, and the tol."""
     import numpy as np
 
     import continuized as cz
@@ -324,11 +361,14 @@ def _minimize(fit: Fit, asked: FitOptions) -> Result:
     if checkpoint is not None:
         more.update(checkpoint=checkpoint, every=asked.every, resume=True)
     before, start = _inode(checkpoint), fitting.choose_start(problem, fit.target)
+    is_gap = asked.method in CERTIFIED and problem.l2 > 0.0 and not (fit.l1 or problem.intercept)
+    chosen = fitting.choose_tol(problem, start, is_gap, str(name))
+    tol = chosen if asked.tol is None else asked.tol
     try:
         return cz.minimize(
-            problem, start, method=objects.get(asked.method, asked.method), tol=asked.tol,
+            problem, start, method=objects.get(asked.method, asked.method), tol=tol,
             maxiter=asked.maxiter, rng=asked.seed, progress=True, **more,
-        )  # fmt: skip
+        ), tol  # fmt: skip
     except KeyboardInterrupt:
         if _inode(checkpoint) in (None, before):  # none was written
             raise
@@ -369,6 +409,8 @@ def _report(fit: Fit, fitted: Any, method: str, r: Result, seconds: float) -> di
     gap = r.get("gap")
     if gap is None and math.isfinite(r.fun):
         gap = bound_gap(fit.problem, r.x, fit.l1)
+    if gap is not None:  # no penalty is below 0, and no loss below its least
+        gap = min(gap, max(float(r.fun) - fit.problem.least_loss, 0.0))
     if fit.problem.is_here:
         # X is scaled in place by now: predict with w as it was fitted.
         scored = fitted._replace(centre=None, scale=None)
@@ -403,9 +445,8 @@ def _plain(value: Any) -> Any:
 
 
 def _print_summary(
-    path: Path, fit: Fit, asked: FitOptions, report: dict[str, Any], r: Result,
-    written: list[Path | None],
-) -> None:  # fmt: skip
+    path: Path, fit: Fit, asked: FitOptions, report: dict[str, Any], tol: float
+) -> None:
     """Print the table of what was done, what was chosen and why."""
     from continuized.problems.csv_files import TARGETS
 
@@ -438,19 +479,41 @@ def _print_summary(
         rows["missing"] = "empty cells hold the means of their columns"
     rows["objective"] = f"{report['objective']:.10g}"
     rows["gap"] = "unknown" if report["gap"] is None else f"at most {report['gap']:.3g}"
+    by_default = "" if asked.tol is not None else " (relative to the loss at the start)"
+    rows["tol"] = f"{tol:.3g}{by_default}"
     rows["steps"] = f"{report['steps']:,}"
     rows["seconds"] = f"{report['seconds']:.2f}, with loading or compiling code"
     for name, title in (("accuracy", "accuracy"), ("R2", "R²"), ("D2", "D²")):
         if name in report:
             rows[title] = f"{report[name]:.4f} on these rows"
     show(Table(("", path.name), tuple(rows.items())))
+
+
+def _print_end(
+    fit: Fit, asked: FitOptions, report: dict[str, Any], r: Result, is_done: bool,
+    written: list[Path | None],
+) -> None:  # fmt: skip
+    """Say why the run ended, what may help if it is not done, and which files were written."""
     click.echo(r.message)
-    if report["status"] == "maxiter" and not asked.standardize:
+    if is_done and not r.success:
+        click.echo("The gap is down to rounding: this is the minimum all the same.")
+    is_long = report["steps"] >= MANY_STEPS or (report["status"] == "maxiter" and not is_done)
+    if is_long and not asked.standardize and _differ_in_size(fit):
         click.echo("Columns of very different sizes take long: --standardize may help.")
     names = [str(one) for one in written if one is not None]
     if names:
-        done = "Written" if r.success else "Written, though the fit did not converge"
+        done = "Written" if is_done else "Written, though the fit did not converge"
         click.echo(f"{done}: {', '.join(names)}")
+
+
+def _differ_in_size(fit: Fit) -> bool:
+    """Tell whether some columns, or the intercept's, have much larger entries than others."""
+    import numpy as np
+
+    p = fit.problem
+    sizes = np.sqrt(p.square_sums[: p.column_count] / p.row_count)
+    sizes = np.append(sizes[sizes > 0.0], [1.0] if p.intercept else [])
+    return bool(sizes.size) and float(sizes.max()) > VERY_DIFFERENT * float(sizes.min())
 
 
 def _kind(data: Data) -> str:

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.network.sharded.pool import ShardSource, WorkerPool
-from continuized.network.sharded.shard import MOST_LABELS, REGRESSIONS, find_words
+from continuized.network.sharded.shard import MOST_LABELS, REGRESSIONS, find_text, find_words
 from continuized.network.workers.ray_options import Ray
 from continuized.problems.base import Array
 from continuized.problems.regression.linear import Linear
-from continuized.problems.sources import renumber
+from continuized.problems.sources import TextLabel, renumber
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
 
@@ -44,6 +44,7 @@ class Survey(NamedTuple):
     names: tuple[str, ...] | None
     label: str | None
     words: tuple[str, ...] | None
+    text: TextLabel | None  # the first label that is, of a file
     values: Array  # the labels, in order, or the places of the words; more than MOST_LABELS: some
     counts: Array
     mean: float
@@ -70,7 +71,8 @@ def survey(pool: WorkerPool) -> Survey:
                     f"{name} has other names of columns than {names[0]}: "
                     f"{short_repr(each[what])}, not {short_repr(first[what])}"
                 )
-    words = find_words([each["words"] for each in facts])
+    text = find_text([each["text"] for each in facts])
+    words = find_words([each["words"] for each in facts], text)
     rows = [each["rows"] for each in facts]
     weights = [each["weight"] for each in facts]
     weight = None
@@ -79,8 +81,8 @@ def survey(pool: WorkerPool) -> Survey:
     values, counts = _join_labels(pool, words)
     return Survey(
         sum(rows), rows, max(each["columns"] for each in facts), first["sparse"], weight,
-        None if first["names"] is None else tuple(first["names"]), first["label"], words, values,
-        counts, sum(each["total"] for each in facts) / sum(rows),
+        None if first["names"] is None else tuple(first["names"]), first["label"], words, text,
+        values, counts, sum(each["total"] for each in facts) / sum(rows),
         tuple(dict.fromkeys(note for each in facts for note in each["notes"])),
     )  # fmt: skip
 

@@ -21,8 +21,9 @@ import numpy as np
 from continuized import problems
 from continuized.network.workers.records import Record
 from continuized.problems.base import Array
+from continuized.problems.files import find_format
 from continuized.problems.regression.interface import ALL_ROWS
-from continuized.problems.sources import Data, DataError, renumber
+from continuized.problems.sources import Data, DataError, TextLabel, renumber
 from continuized.support import threads
 from continuized.support import validation as check
 
@@ -79,6 +80,7 @@ class Shard:
             "names": None if self._data.names is None else list(self._data.names),
             "label": self._data.label,
             "words": None if self._data.classes is None else list(self._data.classes),
+            "text": self._data.text,
             "weight": None if self._weights is None else float(self._weights.sum()),
             "total": float(y.sum()),
             "notes": list(self._data.notes),
@@ -169,14 +171,13 @@ def _take_rows(data: Data, X: Any, rows: slice) -> Data:
     """Return these rows, whose X is given, with the names that all rows have."""
     piece = Data(X, data.y[rows])
     piece.names, piece.label, piece.classes = data.names, data.label, data.classes
-    piece.notes = data.notes
+    piece.text, piece.notes = data.text, data.notes
     return piece
 
 
 def is_growing(path: str) -> bool:
     """Tell whether a file says nothing of columns behind its last entry, as text of SVMlight."""
-    plain = path.lower().removesuffix(".gz")
-    return not plain.endswith((".npz", ".npy", ".csv", ".tsv"))
+    return find_format(path) == "svmlight"
 
 
 def join_files(pieces: Sequence[Data]) -> Data:
@@ -188,7 +189,8 @@ def join_files(pieces: Sequence[Data]) -> Data:
     if len(set(sparse)) > 1:
         raise ValueError("some of the files of a shard are sparse, and some are not")
     columns = [piece.X.shape[1] for piece in pieces]
-    words = find_words([piece.classes for piece in pieces], "file")
+    text = find_text([piece.text for piece in pieces])
+    words = find_words([piece.classes for piece in pieces], text, "file")
     y = [piece.y for piece in pieces]
     if words is not None:
         y = [renumber(words, piece.classes or (), piece.y) for piece in pieces]
@@ -206,20 +208,31 @@ def join_files(pieces: Sequence[Data]) -> Data:
         X = np.concatenate([piece.X for piece in pieces])
     data = Data(X, np.concatenate(y))
     data.names, data.label, data.classes = first.names, first.label, words
+    data.text = text
     data.notes = tuple(note for piece in pieces for note in piece.notes)
     return data
 
 
-def find_words(each: Sequence[Sequence[str] | None], what: str = "shard") -> tuple[str, ...] | None:
+def find_text(each: Sequence[Sequence[Any] | None]) -> TextLabel | None:
+    """Return the first label that is text, of several files."""
+    return next((TextLabel(*text) for text in each if text is not None), None)
+
+
+def find_words(
+    each: Sequence[Sequence[str] | None], text: TextLabel | None, what: str = "shard"
+) -> tuple[str, ...] | None:
     """Join the labels that are text, in order; None where none is; ValueError where some are."""
     known = [words for words in each if words is not None]
     if not known:
         return None
     if len(known) < len(each):
         number = next(k for k, words in enumerate(each) if words is None)
+        shown = check.short_repr(known[0][0])
+        if text is not None:
+            shown = f"{check.short_repr(text.name)} in {text.where}"
         raise ValueError(
             f"the labels of {what} {number} are numbers, but those of others are text "
-            f"({check.short_repr(known[0][0])}): labels must be of one kind in all {what}s"
+            f"({shown}): labels must be of one kind in all {what}s"
         )
     return tuple(sorted({word for words in known for word in words}))
 
