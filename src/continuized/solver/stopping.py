@@ -48,7 +48,7 @@ class Criterion:
         *,
         dual_norm: bool = True,
     ) -> None:
-        self._prox, self._slopes, self._dual_norm = prox, slopes, dual_norm
+        self._prox, self.slopes, self._dual_norm = prox, slopes, dual_norm
         # What turns a gradient into a duality gap; 0 where nothing does.
         regression = certified and prox is None and hasattr(problem, "curvature")
         known = regression and not getattr(problem, "intercept", False)
@@ -67,19 +67,23 @@ class Criterion:
             return 0.5 * inner(at.g, at.g) / self.strong
         return None
 
-    def evaluate(self, at: Evaluation, x: Array, gamma: float) -> float:
-        """Evaluate it at a point, from which a step of length gamma goes to x."""
+    def evaluate(
+        self, at: Evaluation, x: Array, gamma: float, *, in_a_guess: bool = False
+    ) -> float:
+        """Evaluate it at a point, from which a step of length gamma goes to x.
+
+        in_a_guess: whether the metric's norm may be far below f's own; then slopes alone count.
+        """
         gap = self.gap(at)
         if gap is not None:
             return gap
         if self._prox is not None:
             return mapping_norm(self._prox, at.y, at.g, gamma, x)
+        largest = math.inf if self.slopes is None else float(np.abs(at.g / self.slopes).max())
+        if in_a_guess and self.slopes is not None:
+            return largest
         size = math.sqrt(max(inner(at.g, at.q), 0.0)) if self._dual_norm else norm(at.g)
-        return min(size, self.largest_slope(at))
-
-    def largest_slope(self, at: Evaluation) -> float:
-        """Return the largest entry of the gradient over the slopes; infinity without these."""
-        return math.inf if self._slopes is None else float(np.abs(at.g / self._slopes).max())
+        return min(size, largest)
 
 
 class Stagnation(Checkpointed):

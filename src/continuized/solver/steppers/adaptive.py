@@ -258,7 +258,7 @@ class AdaptiveStepper(Stepper):
         if self.prox is not None and not is_finite(x):
             return math.nan
         small = self.tol is not None and self._measure(at, x, gamma) <= self.tol
-        doubtful = small and self._is_doubtful(at)
+        doubtful = small and self._is_doubtful()
         small = small and not doubtful
         if self.prox is not None and small and at is self.improved:
             found = at.y, at.f + self.prox.value(at.y)  # zeros are zero there, and f is known
@@ -276,7 +276,8 @@ class AdaptiveStepper(Stepper):
 
     def _measure(self, at: Evaluation, x: Array, gamma: float) -> float:
         """Evaluate the criterion; remember how it fell, and when x moved."""
-        found = self.found = self.criterion.evaluate(at, x, gamma)
+        in_a_guess = self.metric.is_a_guess and not self.options.is_rough
+        found = self.found = self.criterion.evaluate(at, x, gamma, in_a_guess=in_a_guess)
         if self.since <= 1:
             self.metric.least = min(self.metric.least, found)
         self.stagnation.note(self.k, found)
@@ -286,13 +287,12 @@ class AdaptiveStepper(Stepper):
                 self.stagnation.moved_at = self.k
         return found
 
-    def _is_doubtful(self, at: Evaluation) -> bool:
-        """Tell whether the criterion is small in a metric that is a guess: the Hessian is made to
-        be sure, unless the slopes are small, too."""
-        if self.options.is_rough or not self.metric.is_a_guess or self.criterion.strong > 0.0:
-            return False  # a duality gap is the same in every metric
-        assert self.tol is not None
-        return self.criterion.largest_slope(at) > self.tol
+    def _is_doubtful(self) -> bool:
+        """Tell whether the criterion is small in the norm of a guess alone: the Hessian is made
+        then to be sure.  A duality gap, and slopes, are the same in every metric."""
+        if self.options.is_rough or self.criterion.slopes is not None:
+            return False
+        return self.metric.is_a_guess and self.criterion.strong == 0.0
 
     def _begin_anew(self, at: Evaluation, renew: bool) -> None:
         """Take a step in the metric of this event, or in another one, without momentum: where that
