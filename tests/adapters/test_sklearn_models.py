@@ -549,3 +549,12 @@ def test_columns_that_are_much_alike_do_not_pass_for_fitted(rows: int) -> None:
     assert np.corrcoef(logistic.decision_function(X), signal)[0, 1] > 0.9
     assert np.corrcoef(np.log(poisson.predict(X)), signal)[0, 1] > 0.9
     assert np.corrcoef(huber.predict(X), signal)[0, 1] > 0.9
+
+
+def test_a_fit_that_is_cut_short_beside_a_diagonal_is_no_success() -> None:
+    rng = np.random.default_rng(0)
+    own, shared = rng.standard_normal((2_000, 100)), 1e6 * rng.standard_normal((2_000, 1))
+    signal = own @ rng.standard_normal(100)
+    X, labels = np.vstack([own + shared, own - shared]), signal > np.median(signal)
+    with pytest.warns(ConvergenceWarning, match="took 1 iterations"):
+        ContinuizedLogisticRegression(max_iter=1).fit(X, np.tile(labels, 2))

@@ -276,8 +276,7 @@ class AdaptiveStepper(Stepper):
 
     def _measure(self, at: Evaluation, x: Array, gamma: float) -> float:
         """Evaluate the criterion; remember how it fell, and when x moved."""
-        in_a_guess = self.metric.is_a_guess and not self.options.is_rough
-        found = self.found = self.criterion.evaluate(at, x, gamma, in_a_guess=in_a_guess)
+        found = self.found = self._evaluate_criterion(at, x, gamma)
         if self.since <= 1:
             self.metric.least = min(self.metric.least, found)
         self.stagnation.note(self.k, found)
@@ -286,6 +285,10 @@ class AdaptiveStepper(Stepper):
             if norm(at.y - self.last.y) > rounding:
                 self.stagnation.moved_at = self.k
         return found
+
+    def _evaluate_criterion(self, at: Evaluation, x: Array, gamma: float) -> float:
+        in_a_guess = self.metric.is_a_guess and not self.options.is_rough
+        return self.criterion.evaluate(at, x, gamma, in_a_guess=in_a_guess)
 
     def _is_doubtful(self) -> bool:
         """Tell whether the criterion is small in the norm of a guess alone: the Hessian is made
@@ -481,9 +484,11 @@ class AdaptiveStepper(Stepper):
         return at._replace(f=self.shown[1] if is_known else at.f + self.prox.value(at.y))
 
     def evaluate_criterion(self) -> float:
-        """Evaluate the criterion at the end; with prox it takes a step to know it, or the gap."""
+        """Evaluate the criterion at the end, infinity where it is not known: with prox it takes a
+        step to know it, or the gap, and where it is doubtful the Hessian."""
         if self.prox is None:
-            return self.criterion.evaluate(self.end, self.end.y, 1.0)
+            is_known = self.is_small or not self._is_doubtful()
+            return self._evaluate_criterion(self.end, self.end.y, 1.0) if is_known else math.inf
         return math.inf if self.end_gap is None else self.end_gap
 
     def result(self, status: Status) -> dict[str, Any]:
