@@ -186,6 +186,7 @@ BAD_NPZ = [
     (npz(X=np.ones(2), y=np.ones(2)), "X must be a matrix with rows and columns"),
     (npz(X=np.ones((2, 2)), y=np.ones(3)), "the shapes are (3,) and (2, 2)"),
     (npz(X=np.ones((2, 2)), y=np.ones((2, 1))), "the shapes are (2, 1) and (2, 2)"),
+    (npz(X=np.ones((2, 3)), y=np.array(["a", "b"])), "its dtype is <U1; number the classes (np."),
     (npz(X=OBJECTS, y=np.ones(1)), "X holds Python objects"),
     (npz(X=np.ones((2, 2)), y=np.array([1.0, np.nan])), "y[1] is nan"),
     (npz(X=claim(shape="(625000000, 2)"), y=np.ones(2)), "X should take 10000000000 bytes"),
