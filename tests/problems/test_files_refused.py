@@ -99,7 +99,7 @@ BAD_CSV = [
     (b",y\n0,1\n1,0\n", ", line 1: no columns are left beside the label"),
     (b'a,"b\n1,2\n', ", line 1: not a header of a CSV file"),
     (b"a,b\0\n1,2\n", ", line 1: "),
-    (b"a,b\n1,2\n1\n", ", line 3: 1 fields, but the header names 2 columns"),
+    (b"a,b\n1,2\n1\n", ", line 3: 1 fields, but the header names 2 columns; mend the line"),
     (b"a,b\n1,2,3\n", ", line 2: more fields than the 2 columns that the header names"),
     (b"a,b\n1,2,\n", ", line 2: more fields than the 2 columns"),
     (b"a,b\n1,\n", ", line 2: column 'b' is empty in row 1"),

@@ -348,7 +348,8 @@ def _explain_width(source: Source, cells: int, columns: int, line: int) -> DataE
         if cells == columns + 1:
             what += "; in R, write.csv names the column of row names too"
         return source.error(what, line)
-    return source.error(f"{cells} fields, but the header names {columns} columns", line)
+    what = f"{cells} fields, but the header names {columns} columns; mend the line, or remove it"
+    return source.error(what, line)
 
 
 def _explain_cell(
