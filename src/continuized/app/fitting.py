@@ -313,9 +313,9 @@ def choose_tol(problem: Any, start: Array, is_gap: bool, name: str) -> float:
     deviation.
     """
     with np.errstate(over="ignore"):
-        at_start, at_zero = (
-            float(problem.fun(x)) - problem.least_loss for x in (start, np.zeros_like(start))
-        )
+        at_start = at_zero = float(problem.fun(start)) - problem.least_loss
+        if start.any():
+            at_zero = float(problem.fun(np.zeros_like(start))) - problem.least_loss
     if not math.isfinite(at_start):
         raise BadInput(f"{name}: the squares of the labels overflow; divide the labels by a number")
     loss = max(at_start, np.finfo(np.float64).eps * at_zero)  # of equal labels, rounding is left
