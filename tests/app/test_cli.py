@@ -183,3 +183,13 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
     os.close(write)
     assert "Traceback" not in done.stderr
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+
+
+def test_what_standard_output_cannot_encode_is_escaped(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("a,y\n1,größer\n2,kleiner\n", encoding="utf-8")
+    code = "from continuized.app.cli import main; main(['solve', 'data.csv'])"
+    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=ascii_only)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    assert r"classes    2: gr\xf6\xdfer (1), kleiner (1)" in done.stdout

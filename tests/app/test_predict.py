@@ -94,7 +94,7 @@ def test_columns_in_another_order_are_matched_by_name(named: Path, tmp_path: Pat
         (
             [0, 1, 2, 3, 4, -1],
             ("age", "Height", "the, quoted", "d", "f"),
-            "no column is called 'height', 'e'; others are 'Height', 'f'",
+            "no column is called 'height', 'e'; others are 'Height', 'f'; add it, or fit a model",
         ),
         ([0, 1, 2, 3, 4, 4, -1], (*NAMES[:4], "e"), "two columns are called 'e'; rename one"),
         ([0, 0, 0, -1], NAMES, "no column is called 'height', 'the, quoted', 'd', 'e'"),
@@ -237,3 +237,15 @@ def test_advice_names_no_option_that_predict_lacks(named: Path, tmp_path: Path) 
     assert run("predict", fitted, sparse).stderr.endswith(
         "the model was fitted so: add 1 to the indices, or fit it anew with --zero-based\n"
     )
+
+
+def test_truth_values_are_the_same_however_they_are_written(tmp_path: Path) -> None:
+    data, out = tmp_path / "data.csv", tmp_path / "m.npz"
+    data.write_text("a,y\n" + "1,True\n2,False\n" * 4)
+    result = run("solve", data, "--out", out)
+    assert "logistic (the label 'y' has 2 different truth values)" in result.stdout
+    expected = run("predict", out, data, "--json").stdout
+    data.write_text(data.read_text().replace("True", "TRUE").replace("False", "false"))
+    assert run("predict", out, data, "--json").stdout == expected
+    data.write_text("a,y\n1,True\n2,perhaps\n")
+    assert "the data have the label perhaps" in run("predict", out, data, "--json").stderr

@@ -669,7 +669,7 @@ def check_classes(classes: Array, labels: Array, weights: Array | None) -> None:
         raise ValueError(f"y holds only one class, {short_repr(one)}: at least 2 are needed")
     empty = np.flatnonzero(~(np.bincount(labels, weights) > 0.0))
     if empty.size:
-        label = short_repr(classes[empty[0]])
+        label = short_repr(classes.tolist()[empty[0]])
         raise ValueError(
             f"the class {label} has no row of positive weight: drop its rows, or give them weight"
         )

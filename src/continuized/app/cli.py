@@ -39,6 +39,8 @@ class OneSentence(click.Command):
 
     def __call__(self, *args: Any, **extra: Any) -> Any:
         """Run as the work of a process, which Ctrl-C ends unless it was started to ignore that."""
+        if hasattr(sys.stdout, "reconfigure"):  # as standard error does what it cannot encode
+            sys.stdout.reconfigure(errors="backslashreplace")
         ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if not ours or os.name != "posix":  # elsewhere there are no alarms
             return super().__call__(*args, **extra)

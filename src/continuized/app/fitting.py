@@ -6,6 +6,7 @@ Every choice that is made for the user is written down with its reason, for the 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -186,7 +187,9 @@ def choose_loss(
     what = "the label" if labels.column is None else f"the label {labels.column!r}"
     whole = bool(np.all(values == np.floor(values)))
     many = len(values) > max(2, min(MOST_CLASSES, rows // 2))
-    words = "words" if text is not None else "whole numbers"
+    words = "whole numbers"
+    if text is not None:
+        words = "truth values" if are_truths(text) else "words"
     if loss is None:
         if text is not None and 2 * labels.count_numbers() > rows:
             raise BadInput(
@@ -238,6 +241,15 @@ def choose_loss(
     if loss == "logistic" and len(values) > 2:
         loss, why = "softmax", f"logistic regression of {len(values)} classes"
     return loss, why, classes
+
+
+def are_truths(names: Sequence[str]) -> bool:
+    """Tell whether classes are true and false, in any case.
+
+    >>> are_truths(["TRUE", "False"]), are_truths(["true", "unknown"])
+    (True, False)
+    """
+    return all(name.casefold() in ("true", "false") for name in names)
 
 
 def make_problem(X: Any, target: Target, l2: float, intercept: bool, delta: float | None) -> Any:
@@ -301,9 +313,9 @@ def choose_tol(problem: Any, start: Array, is_gap: bool, name: str) -> float:
     deviation.
     """
     with np.errstate(over="ignore"):
-        at_start, at_zero = (
-            float(problem.fun(x)) - problem.least_loss for x in (start, np.zeros_like(start))
-        )
+        at_start = at_zero = float(problem.fun(start)) - problem.least_loss
+        if start.any():
+            at_zero = float(problem.fun(np.zeros_like(start))) - problem.least_loss
     if not math.isfinite(at_start):
         raise BadInput(f"{name}: the squares of the labels overflow; divide the labels by a number")
     loss = max(at_start, np.finfo(np.float64).eps * at_zero)  # of equal labels, rounding is left

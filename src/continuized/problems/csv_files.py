@@ -300,7 +300,8 @@ def _match_columns(source: Source, names: list[str], asked: Iterable[str]) -> li
     if missing:
         others = [name for name in names if name not in asked and name != source.label]
         beside = f"; others are {_list_names(others)}" if others else ""
-        raise source.error(f"no column is called {_list_names(missing)}{beside}", 1)
+        what = f"no column is called {_list_names(missing)}{beside}"
+        raise source.error(what, 1, kind="columns")
     twice = [name for name in asked if names.count(name) > 1]
     if twice:
         raise source.error(f"two columns are called {twice[0]!r}; rename one", 1)
@@ -347,7 +348,8 @@ def _explain_width(source: Source, cells: int, columns: int, line: int) -> DataE
         if cells == columns + 1:
             what += "; in R, write.csv names the column of row names too"
         return source.error(what, line)
-    return source.error(f"{cells} fields, but the header names {columns} columns", line)
+    what = f"{cells} fields, but the header names {columns} columns; mend the line, or remove it"
+    return source.error(what, line)
 
 
 def _explain_cell(

@@ -384,7 +384,10 @@ def _read_array(
     if dtype.hasobject:
         raise source.error(f"{name} holds Python objects, which are not read: they could run code")
     if dtype.kind not in kinds:
-        raise source.error(f"{name} must hold real numbers, its dtype is {dtype}")
+        what = f"{name} must hold real numbers, its dtype is {dtype}"
+        if name == "y" and dtype.kind in "bSU":
+            what += "; number the classes (np.unique(y, return_inverse=True)[1]), or write CSV"
+        raise source.error(what)
     if 0 in shape and len(shape) > 1:
         raise source.error(f"{name} is empty: its shape is {shape}")
     size = math.prod(shape) * dtype.itemsize

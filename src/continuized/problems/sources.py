@@ -92,8 +92,8 @@ class DataError(AdvisedError):
     """A file is not what it should be; the message names the file and, for text, the line.
 
     fact: what is wrong; advice: what to do about it in Python; kind: what it is about, where a
-    command line has advice of its own ("missing", "missing label", "text", "label", "zero",
-    "suffix").
+    command line has advice of its own ("missing", "missing label", "text", "label", "columns",
+    "zero", "suffix").
 
     >>> import pathlib, tempfile
     >>> from continuized.problems import read

@@ -90,6 +90,7 @@ CSV = "a,b,y\n1,2,1\n2,1,0\n"
     [
         (CSV, "a,y\n1,1\n", "ridge", "has 1 columns, but"),
         (CSV, "a,c,y\n1,2,0\n", "ridge", "has other names of columns than"),
+        (CSV, "b,a,y\n1,2,0\n", "ridge", "; write the columns of all in one order"),
         (CSV, "a,b,y\n1,2,yes\n1,3,no\n", "softmax", "labels must be of one kind in all shards"),
         (CSV, "a,b,y\n1,2,2\n", "logistic", "needs two labels in all shards together, got 3"),
         (CSV, CSV.replace("1\n", "0\n"), "poisson", ""),

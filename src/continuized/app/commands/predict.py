@@ -20,6 +20,7 @@ ADVICE = {
     "missing": "give --missing mean: the means of the rows that the model was fitted to",
     "text": "turn it into numbers, as where the model was fitted",
     "label": "rename one",
+    "columns": "add it, or fit a model without it",
     "zero": "the model was fitted so: add 1 to the indices, or fit it anew with --zero-based",
 }
 
@@ -154,12 +155,15 @@ def _number_classes(fitted: Model, table: Data) -> Array:
     """Find the places of the labels among the model's classes; BadInput for others."""
     import numpy as np
 
+    from continuized.app.fitting import are_truths
     from continuized.problems.sources import renumber
 
     assert fitted.classes is not None
     names = [name_class(value) for value in fitted.classes]
     values, codes = np.unique(table.y, return_inverse=True)
     given = [name_class(v if table.classes is None else table.classes[int(v)]) for v in values]
+    if are_truths(names) and are_truths(given):  # pandas writes True, R writes TRUE
+        names, given = ([name.casefold() for name in each] for each in (names, given))
     strange = [name for name in given if name not in names]
     if strange:
         raise BadInput(

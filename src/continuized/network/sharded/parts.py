@@ -69,7 +69,8 @@ def survey(pool: WorkerPool) -> Survey:
             if each[what] != first[what]:
                 raise ValueError(
                     f"{name} has other names of columns than {names[0]}: "
-                    f"{short_repr(each[what])}, not {short_repr(first[what])}"
+                    f"{short_repr(each[what])}, not {short_repr(first[what])}; write the columns "
+                    "of all in one order"
                 )
     text = find_text([each["text"] for each in facts])
     words = find_words([each["words"] for each in facts], text)
