@@ -139,6 +139,12 @@ def test_dir_of_an_adapter_shows_what_is_public(adapter: str) -> None:
     assert dir(module) == sorted(module.__all__)
 
 
+@pytest.mark.parametrize("name", ["clock", "marks", "mirror", "noise", "prox"])
+def test_dir_of_a_part_of_the_process_shows_what_is_public(name: str) -> None:
+    module = importlib.import_module(f"continuized.process.{name}")
+    assert dir(module) == sorted(module.__all__)
+
+
 @every_name
 def test_a_public_name_has_a_docstring_with_an_example(name: str) -> None:
     text = PUBLIC[name].__doc__ or ""  # its own, not that of a base

@@ -438,3 +438,7 @@ def check_mirror(mirror: Any) -> Any:
     for name in ("step", "divergence"):
         check.instance(mirror, "mirror", name, what)
     return mirror
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
