@@ -558,3 +558,40 @@ def test_a_fit_that_is_cut_short_beside_a_diagonal_is_no_success() -> None:
     X, labels = np.vstack([own + shared, own - shared]), signal > np.median(signal)
     with pytest.warns(ConvergenceWarning, match="took 1 iterations"):
         ContinuizedLogisticRegression(max_iter=1).fit(X, np.tile(labels, 2))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_constant_column_is_not_centred_to_its_rounding(dtype: Any) -> None:
+    rng = np.random.default_rng(7)
+    X = np.column_stack([rng.standard_normal(500), np.full(500, 0.1)]).astype(dtype)
+    y, weights = X[:, 0] + rng.standard_normal(500), rng.uniform(size=500)
+    models = [
+        ContinuizedLogisticRegression(C=np.inf).fit(X, y > 0.0, weights),
+        ContinuizedRidge(alpha=0.0).fit(X, y, weights),  # whose Hessian is singular
+        ContinuizedRidge(alpha=0.0, positive=True).fit(X, y, weights),
+    ]
+    assert all(np.abs(model.coef_).max() < 10.0 for model in models)
+
+
+def test_rows_without_weight_do_not_say_where_columns_are() -> None:
+    rng = np.random.default_rng(1)
+    own, weights = rng.standard_normal((300, 2)), np.ones(300)
+    X, y, weights[0] = own + 1e9, own @ [1.0, 2.0] + rng.standard_normal(300), 0.0
+    for model, target in (
+        (ContinuizedLogisticRegression(), y > 0.0),
+        (ContinuizedRidge(positive=True), y),
+    ):
+        before = model.fit(X, target, weights).coef_.copy()
+        moved = np.vstack([np.zeros((1, 2)), X[1:]])
+        np.testing.assert_array_equal(model.fit(moved, target, weights).coef_, before)
+        assert np.all(before > 0.5)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 5])
+def test_a_doubt_does_not_end_in_a_hessian_that_is_singular(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(3_000, 40))
+    y = X[:, 0] + rng.normal(size=3_000)
+    X = np.c_[1e3 * X, np.full(3_000, 100.0)]  # the last is another intercept, without penalty
+    model = ContinuizedHuberRegressor(alpha=0.0, tol=0.1, random_state=0).fit(X, y)
+    assert 1e3 * model.coef_[0] == pytest.approx(1.0, abs=0.1)

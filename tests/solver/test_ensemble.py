@@ -389,3 +389,12 @@ def test_ctrl_c_ends_an_ensemble():
     method, x0 = cz.Continuized(p.L, p.mu), [0, 0, 0]
     cz.ensemble(p, method, x0, runs=1, times=[1.0])  # compiles
     assert_interrupted(lambda: cz.ensemble(p, method, x0, runs=3, times=[1e11]))
+
+
+@pytest.mark.parametrize("size", [1e-24, 1e20])
+def test_values_of_single_precision_runs_are_doubles(size):
+    p, method = cz.problems.Quadratic([0.5, 1.0]), cz.Continuized(1.0, 0.5)
+    x0 = np.full(2, size, np.float32)
+    fun = cz.ensemble(p, method, x0, runs=1, steps=2, rng=0).fun[0]
+    assert fun[0] == pytest.approx(0.75 * size**2, rel=1e-6)  # which no single can be
+    assert np.all((0.0 < fun[1:]) & (fun[1:] < fun[0]))

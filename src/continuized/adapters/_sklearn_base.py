@@ -273,17 +273,22 @@ def find_offsets(X: Any, weights: Array | None) -> Array | None:
     None where no column is so.
 
     With an intercept, it is all the same whether they are taken off; but in products of columns
-    that are nearly constant the digits are lost by which they differ.
+    that are nearly constant the digits are lost by which they differ.  Of a column that is constant
+    nothing but rounding would be left.  Rows of no weight do not count.
     """
     if not isinstance(X, np.ndarray):
         return None
+    if weights is not None and not weights.all():
+        X, weights = X[weights > 0.0], weights[weights > 0.0]
     some = X[[0, len(X) // 2, -1]]  # by which most X are known to have no such column
-    high, low = some.max(axis=0), some.min(axis=0)
-    if not (np.maximum(high, -low) > OFFSET * (high - low)).any():
-        return None
-    means = np.average(X, axis=0, weights=weights)
-    spread = np.sqrt(np.average((X - means) ** 2, axis=0, weights=weights))
-    is_offset = (np.abs(means) > OFFSET * spread) & (spread > 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        high, low = some.max(axis=0), some.min(axis=0)
+        if not (np.maximum(high, -low) > OFFSET * (high - low)).any():
+            return None
+        means = np.average(X.astype(np.float64, copy=False), axis=0, weights=weights)
+        spread = np.sqrt(np.average((X - means) ** 2, axis=0, weights=weights))
+        is_offset = np.abs(means) > OFFSET * spread
+    is_offset &= X.max(axis=0) > X.min(axis=0)
     return np.where(is_offset, means, 0.0).astype(X.dtype) if is_offset.any() else None
 
 

@@ -259,7 +259,7 @@ def make_quadratic(real):
         matrix, _, _ = find_data(data, real)
         point, total = array_at(x, (size,), real), 0.0
         for i in range(point.size):
-            total += weighted_square(matrix[2, i], point[i] - matrix[1, i])
+            total += weighted_square(np.float64(matrix[2, i]), point[i] - matrix[1, i])
         return total
 
     return grad, fun
@@ -352,7 +352,7 @@ def quadratic_slope(c, y, data):
 
 
 def quadratic_part(c, x, data):
-    return weighted_square(data[0][2, c], x - data[0][1, c])
+    return weighted_square(np.float64(data[0][2, c]), x - data[0][1, c])  # f is in doubles
 
 
 def ask_at(address, y, g, data):

@@ -70,6 +70,7 @@ FEWEST_STEPS = 4  # that a run takes in a new Hessian to its end
 FIRST_STEPS, LEARNING_STEPS, LEARNING_LONGER = 12, 4, 2.0
 LENGTHS = 3  # of a first step that are tried, each with the curvature half way along the one before
 CHEAP = 2.0  # steps: for so little a whole Hessian is made from all rows
+FLOOR_GROWTH, MOST_FLOOR = 1e3, 1e9  # of what is added to the diagonal, in units of rounding
 NEWTON = 6.0  # whole Hessians take a run to its end
 
 
@@ -267,7 +268,7 @@ class MetricFactory:
                     return RowSpace(p.X, roots, p.l2, p.intercept)
                 return RowSpace(p.X, roots, p.l2, p.intercept, self.row_products)
             if kind == "gram" and _is_whole(p):
-                return Dense.of(_add_floor(p, p.hessian_block(w)))
+                return _factor_hessian(p, w)
             seed = child(self.root, METRICS, number)
             if kind == "gram":
                 return Dense.of(gram(p, w, seed))
@@ -406,12 +407,24 @@ def _is_whole(p: Any) -> bool:
     return p.loss != SOFTMAX and not p.is_sparse and _sees_all(p)
 
 
-def _add_floor(p: Any, P: Array) -> Array:
-    """Add to the diagonal what keeps a factorisation from failing."""
+def _factor_hessian(p: Any, w: Array, times: float = 1.0) -> Metric:
+    """Make the metric of the whole Hessian, with so many times the floor: more where rounding has
+    made it indefinite, as where columns depend on each other and nothing is penalised."""
+    P = _add_floor(p, p.hessian_block(w), times)
+    try:
+        return Dense.of(P)
+    except ValueError:
+        if times >= MOST_FLOOR:
+            raise
+    return _factor_hessian(p, w, FLOOR_GROWTH * times)
+
+
+def _add_floor(p: Any, P: Array, times: float = 1.0) -> Array:
+    """Add to the diagonal what keeps a factorisation from failing, so many times."""
     own = P.diagonal()
     # Of a squared loss the diagonal has the scales of the columns, which take a pass over X.
     scales = own if p.loss == SQUARED else np.maximum(p.column_scales, own)
-    P.flat[:: len(P) + 1] += _floor(p, scales)
+    P.flat[:: len(P) + 1] += times * _floor(p, scales)
     return P
 
 

@@ -113,7 +113,7 @@ def minimize(
     callback : callable
         Called after every event (marked methods: every pass), in SciPy's convention: with
         `intermediate_result=` (x, fun, nit, t) if that is its parameter's name, otherwise
-        with x.  StopIteration stops.
+        with x.  StopIteration stops.  A lasso that coordinate steps solve has no event.
     record : True, False or "path"
         Keep f(x_k) at every event; nothing but start and end; or the whole path, for `r.at`.
     progress : bool
