@@ -167,7 +167,7 @@ class LinearEstimator(BaseEstimator):
         if factory.is_cheap and problem.loss != SQUARED:
             early = min(EARLY * tol, NEAR * unit)
             if early > tol:
-                rough = options._replace(tol=early, is_rough=True)  # what follows is measured
+                rough = options._replace(tol=early, trusts_guess=True)  # what follows is measured
                 fit, end = self._run(problem, w0, rough, root, most)
                 x = _take_last_steps(problem, end, factory, tol) if fit.success else None
                 if x is not None or not fit.success or fit.nit >= most:

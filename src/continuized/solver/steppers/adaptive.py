@@ -133,7 +133,7 @@ class AdaptiveOptions(NamedTuple):
     record: bool = True
     certified: bool = True  # tol is a bound on f - f* where one is known
     slopes: Array | None = None  # times tol: a run ends where no entry of the gradient is larger
-    is_rough: bool = False  # tol may be reached in the norm of a diagonal, without the Hessian
+    trusts_guess: bool = False  # tol may be reached in the norm of a diagonal, without the Hessian
     skipping: bool = False  # known constants: no jump where a gradient is not finite
     support: SupportSolver | None = None  # of a prox that makes entries zero
 
@@ -287,13 +287,13 @@ class AdaptiveStepper(Stepper):
         return found
 
     def _evaluate_criterion(self, at: Evaluation, x: Array, gamma: float) -> float:
-        in_a_guess = self.metric.is_a_guess and not self.options.is_rough
+        in_a_guess = self.metric.is_a_guess and not self.options.trusts_guess
         return self.criterion.evaluate(at, x, gamma, in_a_guess=in_a_guess)
 
     def _is_doubtful(self) -> bool:
         """Tell whether the criterion is small in the norm of a guess alone: the Hessian is made
         then to be sure.  A duality gap, and slopes, are the same in every metric."""
-        if self.options.is_rough or self.criterion.slopes is not None:
+        if self.options.trusts_guess or self.criterion.slopes is not None:
             return False
         return self.metric.is_a_guess and self.criterion.strong == 0.0
 
