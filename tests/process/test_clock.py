@@ -199,3 +199,11 @@ def test_a_rate_may_be_a_fraction_but_not_so_extreme_that_times_overflow():
 def test_batches_of_no_law_are_refused_when_made(law):
     with pytest.raises(TypeError, match=r"^law must be a law such as cz.marks.Categorical"):
         cz.marks.Batches(law, 2)
+
+
+@pytest.mark.parametrize("wrong", [-1e-9, np.nan])
+def test_a_gap_that_is_negative_is_refused(wrong: float) -> None:
+    gaps = np.ones(20)
+    gaps[13] = wrong
+    with pytest.raises(ValueError, match="must draw gaps >= 0"):
+        clocks.Stream(lambda n: gaps).draw(20)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import platform
 import re
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 import continuized as cz
-from continuized.process import clock, compiled
+from continuized.process import compiled
 from continuized.process.coefficients import exponential_rule
 from continuized.support import jit
 
@@ -55,29 +54,3 @@ def test_coefficients_are_made_in_vector_registers(monkeypatch: Any) -> None:
     (assembly,) = made.inspect_asm().values()
     assert re.search(r"\tv?psllq\t", assembly)  # the exponents of expm1
     assert len(re.findall(r"\tv?(mul|fmadd\d+)pd\t", assembly)) >= 10  # its polynomial
-
-
-@pytest.mark.parametrize("n", [0, 1, 5000])
-def test_times_are_added_up_as_numpy_adds_them(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the bit, in a stream with and without compiled code, and for several runs at once."""
-    gaps, t0 = np.random.default_rng(n).standard_exponential((3, n)), np.array([0.0, 0.1, 1e9])
-    times, expected = np.empty_like(gaps), np.cumsum(np.column_stack([t0, gaps]), axis=1)[:, 1:]
-    assert compiled.compile_add_up()(t0, gaps, times)
-    assert times.tobytes() == expected.tobytes()
-    drawn = [cz.clock.Poisson(7).stream().draw(n).t]
-    monkeypatch.delitem(sys.modules, clock.COMPILED)
-    drawn.append(cz.clock.Poisson(7).stream().draw(n).t)
-    assert drawn[0].tobytes() == drawn[1].tobytes()
-
-
-@pytest.mark.parametrize("without", [False, True])
-@pytest.mark.parametrize("wrong", [-1e-9, np.nan])
-def test_a_gap_that_is_negative_is_refused(
-    wrong: float, without: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gaps = np.ones(20)
-    gaps[13] = wrong
-    if without:
-        monkeypatch.delitem(sys.modules, clock.COMPILED)
-    with pytest.raises(ValueError, match="must draw gaps >= 0"):
-        clock.Stream(lambda n: gaps).draw(20)

@@ -131,7 +131,8 @@ class MarkedStepper(Stepper):
         # trace and its stopping test elsewhere: that run goes on from before it.
         self.savable = events.size == self.block
         marks = check_marks(events, self.law)
-        coefs = coefficients(self.process, events, self.carry)
+        # Side by side in memory, by a copy: kernels take blocks and parts of them as one type.
+        coefs = np.ascontiguousarray(coefficients(self.process, events, self.carry))
         self.carry = float(coefs[-1, CARRY])
         self.take(marks, coefs)
         self.k, self.t = self.k + events.size, float(events.t[-1])

@@ -34,7 +34,8 @@ __all__ = ["Clock", "Event", "Events", "Merged", "Poisson", "Recorded", "Stream"
 Floats = NDArray[np.float64]
 
 LARGEST_RATE = 1e100
-COMPILED = "continuized.process.compiled"
+EXPONENTIAL = "continuized.process.exponential"
+COMPILED_FROM = 4096  # gaps, from which compiled code is quicker: a call takes some microseconds
 SKIPPED_AT_ONCE = 2**16  # events drawn at once, where they are only counted
 
 
@@ -87,21 +88,13 @@ class Events(NamedTuple):
         return int(self.t.size)
 
 
-def _add_up(t0: float, dt: NDArray[Any]) -> Floats | None:
-    """Return the times of events with these gaps after t0; None where a gap is negative or NaN.
+def _add_up(t0: float, dt: NDArray[Any]) -> Floats:
+    """Return the times of events with these gaps after t0.
 
-    They are added from left to right, so that blocks of any size give equal bits.  Compiled code,
-    where a run has loaded it, takes a quarter of the time; it is not loaded for this alone.
+    They are added from left to right, so that blocks of any size give equal bits.
     """
     if dt.size == 1:
-        gap = float(dt[0])
-        return np.array([t0 + gap]) if gap >= 0.0 else None
-    compiled = getattr(sys.modules.get(COMPILED), "add_up", None)
-    if compiled is not None and dt.dtype == np.float64:
-        times: Floats | None = compiled(t0, dt)
-        return times
-    if not (dt >= 0.0).all():
-        return None
+        return np.array([t0 + float(dt[0])])
     t = dt.astype(np.float64)
     t[:1] += t0
     return t.cumsum(out=t)
@@ -152,17 +145,21 @@ class Stream(Checkpointed):
 
         Raises ValueError where a gap is negative or NaN.
         """
-        dt = self.gaps(n)
-        t = _add_up(self.t, dt)
-        if t is None:
-            raise ValueError(f"a clock must draw gaps >= 0, got {float(np.min(dt))!r}")
-        if self._times is not None:
-            t = self._times[self.k : self.k + n]
+        dt, t = self._draw_times(n)
         marks = None if self._marks is None else self._marks(len(t))
         events = Events(self.k, self.t, t, dt, marks)
         if t.size:
             self.k, self.t = self.k + int(t.size), float(t[-1])
         return events
+
+    def _draw_times(self, n: int) -> tuple[Floats, Floats]:
+        """Draw the gaps before the next n events, and their times."""
+        dt = self.gaps(n)
+        if not (dt >= 0.0).all():
+            raise ValueError(f"a clock must draw gaps >= 0, got {float(np.min(dt))!r}")
+        if self._times is not None:
+            return dt, self._times[self.k : self.k + n]
+        return dt, _add_up(self.t, dt)
 
     def skip(self, n: int) -> None:
         """Pass over the next n events.
@@ -256,16 +253,28 @@ class Poisson(Clock):
         object.__setattr__(self, "root", seed_sequence(self.rng))
 
     def stream(self) -> Stream:
-        times = generator(self.root, TIMES)
-        marks, others = _make_marks(self.marks, self.root)
-        return Stream(self.gaps(times), marks=marks, generators=[times, *others])
+        return _PoissonStream(self)
 
-    def gaps(self, times: np.random.Generator) -> Callable[[int], Floats]:
-        """Make what draws the next n gaps from a generator."""
+
+class _PoissonStream(Stream):
+    """Draws many gaps by compiled code, where a run has loaded it: they are the same bits."""
+
+    def __init__(self, clock: Poisson) -> None:
+        times, rate = generator(clock.root, TIMES), clock.rate
+        marks, others = _make_marks(clock.marks, clock.root)
         # The ziggurat of standard_exponential rarely calls a transcendental function, so
         # its draws are the same bits on every machine.
-        draw, rate = times.standard_exponential, self.rate
-        return draw if rate == 1.0 else lambda n: draw(n) / rate
+        draw = times.standard_exponential
+        gaps = draw if rate == 1.0 else lambda n: draw(n) / rate
+        super().__init__(gaps, marks=marks, generators=[times, *others])
+        self._rate = rate
+
+    def _draw_times(self, n: int) -> tuple[Floats, Floats]:
+        compiled = sys.modules.get(EXPONENTIAL)  # not loaded for this alone
+        if n < COMPILED_FROM or compiled is None:
+            return super()._draw_times(n)
+        drawn: tuple[Floats, Floats] = compiled.draw_from(self.generators[0], self._rate, self.t, n)
+        return drawn
 
 
 @dataclass(frozen=True)

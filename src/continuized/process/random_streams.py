@@ -74,11 +74,11 @@ def generators(root: Root, numbers: range, key: int) -> list[np.random.Generator
     A seed sequence takes 10 microseconds to make and to read, one by one: hashed in vectors, a
     quarter of one.
     """
-    seeds: list[Any] = [_Ready(words) for words in _states(root, numbers, key)]
+    seeds: list[Any] = [_Ready(words) for words in seed_words(root, numbers, key)]
     return [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
 
 
-def _states(root: Root, numbers: range, key: int) -> NDArray[np.uint64]:
+def seed_words(root: Root, numbers: range, key: int) -> NDArray[np.uint64]:
     """Return `child(root, number, key).generate_state(4, np.uint64)` for every number, as rows."""
     parent = child(root)
     size = int(parent.pool_size)

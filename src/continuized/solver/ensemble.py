@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from threading import Semaphore
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +41,7 @@ from continuized.process.random_streams import (
     child,
     generators,
     seed_sequence,
+    seed_words,
 )
 from continuized.support import validation as check
 from continuized.support.alignment import LINE, aligned_zeros
@@ -55,7 +55,6 @@ MOST = 2**63 - 1  # what a count in compiled code holds
 MOST_HOURS = 12.0  # of an ensemble, by a rough estimate
 CHUNK = 128  # runs at once on a thread: a chunk takes 0.2 ms, whatever its runs
 CHUNK_NUMBERS = 2**23  # but no more numbers at once than this (64 MB)
-THREADS_TO_A_DRAW = 4  # how many there are for each that draws: it takes a fifth of their time
 BLOCK_SECONDS = 0.1  # a block takes about as long at most: then a run that is over may be left
 
 
@@ -388,13 +387,10 @@ def run_chunks(task: Task, rows: Iterator[Chunk], threads: int) -> Iterator[Chun
         return
     waiting: list[Future[Chunk]] = []
     over: list[bool] = []  # not empty when the runs under way are to be left
-    # Every draw lets go of the interpreter's lock for a moment, and waits for it where others draw
-    # too, though not where they are in compiled code.
-    drawing = Semaphore(max(1, threads // THREADS_TO_A_DRAW))
     with ThreadPoolExecutor(threads) as pool:
         try:
             for part in rows:
-                waiting.append(pool.submit(_run_compiled, task, loop, part, over, drawing))
+                waiting.append(pool.submit(_run_compiled, task, loop, part, over))
                 if len(waiting) > 2 * threads:  # bounds the memory of what waits for its turn
                     yield waiting.pop(0).result()
             while waiting:
@@ -410,13 +406,14 @@ def _compile_loop(task: Task) -> Any:
     All is compiled here, before the threads start: there it would be once for each of them.
     """
     from continuized.problems.kernels import find_addresses
-    from continuized.process.compiled import compile_add_up, compile_fill
+    from continuized.process.compiled import compile_fill
+    from continuized.process.exponential import compile_draw_times
     from continuized.solver.kernels.ensemble import compile_flow, compile_steps, compile_times
     from continuized.support.jit import find_address
 
     if task.compiled is None or not task.is_compiled:
         return None
-    compile_add_up()
+    compile_draw_times()
     compile_fill(task.method.rule)
     find_addresses(task.compiled, value=True)
     extras = task.noise is not None, task.composite is not None
@@ -427,11 +424,9 @@ def _compile_loop(task: Task) -> Any:
     return partial(compile_times(*loop), find_address(compile_flow(task.method.flow_rule)))
 
 
-def _run_compiled(
-    task: Task, loop: Any, rows: Chunk, over: list[bool], drawing: Semaphore
-) -> Chunk:
+def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk:
     from continuized.problems.kernels import find_addresses
-    from continuized.process.compiled import compile_add_up, rows_of_coefficients
+    from continuized.process.compiled import rows_of_coefficients
     from continuized.solver.kernels.ensemble import Asked
 
     runs, dim, dtype = len(rows.fun), task.x0.size, task.x0.dtype
@@ -444,9 +439,7 @@ def _run_compiled(
     asked = find_addresses(task.compiled, value=True)
     t0, carry, passed = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.int64)
     numbers = range(rows.first, rows.first + runs)
-    add_up, psi = compile_add_up(), task.psi
-    with drawing:
-        draws = _draws_of_gaps(task, numbers)
+    draw, psi = _make_draw(task, numbers), task.psi
     rngs = [] if task.noise is None else generators(task.root, numbers, MARKS)
     if task.steps:
         rows.t[:, 0], rows.fun[:, 0] = 0.0, task.compiled.value(states[0, 0, :dim])
@@ -455,10 +448,7 @@ def _run_compiled(
     k, most = 0, max(1, int(BLOCK_SECONDS / (runs * task.seconds)))
     while not over and (k < task.steps or np.any(passed < task.times.size)):
         n, started = min(most, _block(task, k, runs)), time.perf_counter()
-        with drawing:
-            dt = np.concatenate([draw(n) for draw in draws]).reshape(runs, n)
-        t = np.empty_like(dt)
-        add_up(t0, dt, t)
+        dt, t = draw(t0, n)
         noise = None
         if task.noise is not None:
             noise = np.stack([draw_noise(task.noise, rng, n, dim, dtype) for rng in rngs])
@@ -475,12 +465,21 @@ def _run_compiled(
     return rows
 
 
-def _draws_of_gaps(task: Task, numbers: range) -> list[Callable[[int], Array]]:
-    """Make what draws the next n gaps of each of these runs."""
+def _make_draw(task: Task, numbers: range) -> Callable[[Array, int], tuple[Array, Array]]:
+    """Make what draws the next n gaps of these runs, and the times of their events after t0."""
     clock = task.method.clock(task.root)
-    if type(clock) is Poisson and clock.root is task.root:  # then the seeds are made together
-        return [clock.gaps(times) for times in generators(task.root, numbers, TIMES)]
-    return [task.method.clock(child(task.root, i)).stream().gaps for i in numbers]
+    if type(clock) is Poisson and clock.root is task.root:  # then all are drawn together
+        from continuized.process.exponential import draw_rows, seed_states
+
+        states = seed_states(seed_words(task.root, numbers, TIMES))
+        return partial(draw_rows, states, clock.rate)
+    streams = [task.method.clock(child(task.root, i)).stream() for i in numbers]
+
+    def draw(t0: Array, n: int) -> tuple[Array, Array]:
+        events = [stream.draw(n) for stream in streams]
+        return np.stack([some.dt for some in events]), np.stack([some.t for some in events])
+
+    return draw
 
 
 def _block(task: Task, k: int, runs: int) -> int:

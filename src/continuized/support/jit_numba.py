@@ -37,9 +37,9 @@ from continuized.support.signals import note_signal
 
 __all__ = [
     "FASTMATH", "UNCOUNTED", "array_at", "byte_at", "call_flow", "call_gradient",
-    "call_value", "choose_by_types", "class_of", "compile_formulas", "compile_power_of_two",
-    "data_type", "fetch",
-    "find_address", "flow_type", "gradient_type", "in_numpy", "is_ours", "jit",
+    "call_value", "choose_by_types", "class_of", "compile_formulas", "compile_high_word",
+    "compile_power_of_two", "data_type", "fetch",
+    "find_address", "flow_type", "gradient_type", "in_numpy", "in_short_vectors", "is_ours", "jit",
     "jit_uncounted", "make_call", "matrix", "njit", "scratch", "subtract_pair", "types",
     "uncounted", "value_type", "vector",
 ]  # fmt: skip
@@ -129,8 +129,8 @@ def jit(
     function: Callable[..., Any], signature: Any = None, *, cached: bool = True, **options: Any
 ) -> Any:
     """Compile a function; with a signature, at once and for those types only."""
-    options = {"nogil": True, "no_cfunc_wrapper": True, "pipeline_class": _Compiler} | options
-    dispatcher: Any = njit(fastmath=FASTMATH, **options)(function)
+    usual = {"fastmath": FASTMATH, "nogil": True, "no_cfunc_wrapper": True}
+    dispatcher: Any = njit(**usual | {"pipeline_class": _Compiler} | options)(function)
     dispatcher._compiler.compile = _compile_alone(dispatcher._compiler.compile)
     if cached:
         dispatcher._cache = _Cache(function)
@@ -227,6 +227,23 @@ def _subtract_pair(
 subtract_pair: Any = intrinsic(_subtract_pair)
 
 
+def _in_short_vectors(typing_context: Any) -> Any:
+    """Let the function that asks for it use vectors of 256 bits, also where there are longer ones.
+
+    For chains of operations on a few numbers: on processors that make longer vectors in two halves,
+    each operation ends later.  llvmlite knows only attributes without a value.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        set.add(builder.function.attributes, '"prefer-vector-width"="256"')
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+in_short_vectors: Any = intrinsic(_in_short_vectors)
+
+
 def _byte_at(typing_context: Any, address: Any, index: Any) -> Any:
     """The byte `index` bytes behind an address in memory; nothing is tested.
 
@@ -258,6 +275,19 @@ def compile_power_of_two(function: Callable[[float], float]) -> None:
         return builder.bitcast(builder.shl(builder.bitcast(exponent, bits), bits(52)), number)
 
     type_callable(function)(lambda context: lambda k: types.float64)
+
+
+def compile_high_word(function: Callable[[Any, Any], Any]) -> None:
+    """Let compiled code take the high word of the product of two words, in place of a call of this
+    function."""
+    word, double = ir.IntType(64), ir.IntType(128)
+
+    @lower_builtin(function, types.uint64, types.uint64)  # type: ignore[untyped-decorator]
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        product = builder.mul(*(builder.zext(argument, double) for argument in arguments))
+        return builder.trunc(builder.lshr(product, double(64)), word)
+
+    type_callable(function)(lambda context: lambda a, b: types.uint64)
 
 
 def _scratch(typing_context: Any, size: Any) -> Any:

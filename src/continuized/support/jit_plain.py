@@ -16,8 +16,8 @@ import numpy as np
 __all__ = [
     "FASTMATH", "UNCOUNTED", "array_at", "byte_at", "call_flow", "call_gradient",
     "call_value", "choose_by_types", "class_of", "compile_formulas",
-    "compile_power_of_two", "data_type",
-    "fetch", "find_address", "flow_type", "gradient_type", "in_numpy", "is_ours", "jit",
+    "compile_high_word", "compile_power_of_two", "data_type",
+    "fetch", "find_address", "flow_type", "gradient_type", "in_numpy", "in_short_vectors", "is_ours", "jit",
     "jit_uncounted", "make_call", "matrix", "njit", "scratch", "subtract_pair", "types",
     "uncounted", "value_type", "vector",
 ]  # fmt: skip
@@ -84,6 +84,10 @@ def compile_power_of_two(function: Callable[[float], float]) -> None:
     """Do nothing: the function is right as it is."""
 
 
+def compile_high_word(function: Callable[[Any, Any], Any]) -> None:
+    """Do nothing: the function is right as it is."""
+
+
 def choose_by_types(
     function: Callable[..., Any], choose: Callable[..., Callable[..., Any]], **options: Any
 ) -> Callable[..., Any]:
@@ -108,6 +112,10 @@ def in_numpy(version: Callable[..., Any]) -> Callable[[Any], Any]:
 
 def fetch(array: Any, index: Any) -> None:
     """Do nothing: nobody waits for memory here."""
+
+
+def in_short_vectors() -> None:
+    """Do nothing: there are no vector registers here."""
 
 
 def subtract_pair(pairs: Any, row: Any, factor: Any, first: Any, second: Any) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from continuized.problems.base import Array, Compiled
 from continuized.problems.kernels import ask_at
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME
+from continuized.process.compiled import coefficients_type
 from continuized.process.methods import follow, jump
 from continuized.process.prox import FORMULAS, clip, entry_penalty, entry_step, is_mostly_rounding
 from continuized.solver.constant_checks import GO_ON, TOL2, judge, verdict
@@ -175,7 +176,7 @@ def _eps(dtype: Any) -> float:
 @cache
 def compile_step(dtype: Any) -> Any:
     """The step for iterates of this dtype, as `loop.compile_step`."""
-    rest = matrix(np.float64), vector(np.float64), types.int64  # coefficients, watch, i
+    rest = coefficients_type(), vector(np.float64), types.int64  # and watch, i
     signature = types.int64(matrix(dtype), vector(dtype), matrix(dtype), *rest)
     return jit(make_step(_eps(dtype)), signature, nogil=False, **UNCOUNTED)
 
@@ -190,7 +191,7 @@ def compile_loop(dtype: Any) -> Any:
     """The loop for iterates of this dtype; see `take_events`."""
     known = types.uintp, types.uintp  # the addresses of the gradient and of its data
     arrays = [matrix(dtype)] * 5  # psi, noise, work, xs, zs
-    rest = (matrix(np.float64), vector(np.float64), types.int64)  # coefficients, watch, i
+    rest = (coefficients_type(), vector(np.float64), types.int64)  # and watch, i
     signature = types.UniTuple(types.int64, 2)(*known, *arrays, *rest)
     return jit(make_loop(_eps(dtype)), signature, **UNCOUNTED)
 

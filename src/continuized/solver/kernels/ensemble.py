@@ -16,6 +16,7 @@ import numpy as np
 from continuized.problems.base import Array
 from continuized.problems.kernels import Questions, questions, types_of_questions
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B, FlowRule
+from continuized.process.compiled import coefficients_type
 from continuized.process.flow import mix
 from continuized.solver.kernels.composite import add_psi_of_entry, jump_entry, psi_of
 from continuized.solver.kernels.loop import add_noise
@@ -173,7 +174,7 @@ def make_times(kind: str) -> Any:
 
 def _shared_types(dtype: Any, kind: str, noisy: bool, composite: bool) -> tuple[Any, ...]:
     """The types of the arguments that both loops have."""
-    blocks, coefficients = (types.Array(t, 3, "C") for t in (matrix(dtype).dtype, types.float64))
+    blocks, coefficients = types.Array(matrix(dtype).dtype, 3, "C"), coefficients_type(3)
     noise = blocks if noisy else types.none
     psi = matrix(dtype) if composite else types.none
     return *types_of_questions(kind, dtype), psi, blocks, vector(dtype), coefficients, noise

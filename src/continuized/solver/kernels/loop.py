@@ -34,14 +34,24 @@ from continuized.problems.kernels import (
     types_of_questions,
 )
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B
+from continuized.process.compiled import coefficients_type
 from continuized.process.flow import mix
 from continuized.process.methods import jump
 from continuized.solver import constant_checks
-from continuized.solver.constant_checks import DIVERGED, GO_ON, NOT_FINITE, judge, verdict
+from continuized.solver.constant_checks import (
+    DIVERGED,
+    GO_ON,
+    NOT_FINITE,
+    STEPS,
+    is_quiet,
+    judge,
+    verdict,
+)
 from continuized.support.jit import (
     UNCOUNTED,
     compile_formulas,
     in_numpy,
+    in_short_vectors,
     jit,
     jit_uncounted,
     matrix,
@@ -61,6 +71,7 @@ WRONG_SIZE = -1
 # these into their callers: Numba would too, but each time it would find their types anew.
 inline = partial(uncounted, forceinline=True)
 inline(judge)
+inline(is_quiet)
 inline(verdict)
 
 
@@ -84,9 +95,12 @@ def add_products(sums, dg, dy):
 
 
 @inline
-def decide(watch, sums, row):
+def decide(watch, sums, row, witnessing):
     """Return the signal of an event with these sums and this row of coefficients."""
     g2, y2, dg2, dgdy, dy2 = sums
+    if not witnessing and is_quiet(watch, float(g2), float(y2), row[GAMMA], row[GAMMA_PRIME]):
+        watch[STEPS] += 1.0
+        return GO_ON
     size2 = judge(watch, float(g2), float(y2), float(dg2), float(dgdy), float(dy2))
     return verdict(watch, size2, size2, row[GAMMA], row[GAMMA_PRIME])
 
@@ -144,7 +158,7 @@ def take_event(work, last, now, noise, coefficients, watch, i, witnessing):
             g_now[c] = g
         x, z = jump(y, z_now[c], g, gamma, gamma_prime)
         y_last[c], z_last[c] = mix(x, z, a, b)
-    return decide(watch, sums, coefficients[i])
+    return decide(watch, sums, coefficients[i], witnessing)
 
 
 @inline
@@ -187,7 +201,7 @@ def _step_in_numpy(g, work, coefficients, watch, i):
         return WRONG_SIZE
     dg, dy = g - work[LAST + G], y - work[LAST + Y]
     sums = np.vdot(g, g), np.vdot(y, y), np.vdot(dg, dg), np.vdot(dg, dy), np.vdot(dy, dy)
-    signal = decide(watch, sums, coefficients[i])
+    signal = decide(watch, sums, coefficients[i], True)
     if signal not in FORBIDDEN:
         _, _, gamma, gamma_prime, _ = coefficients[i].astype(work.dtype)
         work[X], work[Z] = jump(y, z, g, gamma, gamma_prime)
@@ -213,7 +227,7 @@ def step(g, work, coefficients, watch, i):
     for c in range(work.shape[1]):
         sums = add_squares(sums, g[c], y_now[c])
         sums = add_products(sums, g[c] - g_last[c], y_now[c] - y_last[c])
-    signal = decide(watch, sums, coefficients[i])
+    signal = decide(watch, sums, coefficients[i], True)
     if signal not in FORBIDDEN:
         gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
         following = min(i + 1, coefficients.shape[0] - 1)
@@ -233,7 +247,8 @@ def compile_step(dtype: Any) -> Any:
     Called from Python at every event: arrays that are not counted are handed over quicker, and the
     interpreter's lock is not let go of for so short a time.
     """
-    arguments = (vector(dtype), matrix(dtype), matrix(np.float64), vector(np.float64), types.int64)
+    rest = (coefficients_type(), vector(np.float64), types.int64)  # and watch, i
+    arguments = (vector(dtype), matrix(dtype), *rest)
     return jit(step, types.int64(*arguments), nogil=False, **UNCOUNTED)
 
 
@@ -296,7 +311,7 @@ def make_entrywise_loop(asked, witnessing):
                     sums = add_products(sums, g - work[LAST + G, c], y - work[LAST + Y, c])
                     work[LAST + Y, c], work[LAST + G, c] = y, g
                 work[X, c], work[Z, c] = jump(y, z, g, gamma, gamma_prime)
-            signal = decide(watch, sums, coefficients[i])
+            signal = decide(watch, sums, coefficients[i], witnessing)
             if signal in FORBIDDEN:
                 break
             keep_states(work, xs, zs, i)
@@ -316,6 +331,7 @@ def make_small_loop(asked, witnessing):
 
     def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
         """Do what the loop of `make_loop` does."""
+        in_short_vectors()
         signal, dim = GO_ON, work.shape[1]
         x, z, y_last, g_last = (
             scratch(IN_REGISTERS),
@@ -340,7 +356,7 @@ def make_small_loop(asked, witnessing):
                     sums = add_products(sums, g - g_last[c], y - y_last[c])
                     y_last[c], g_last[c] = y, g
                 x[c], z[c] = jump(y, z_c, g, gamma, gamma_prime)
-            signal = decide(watch, sums, coefficients[i])
+            signal = decide(watch, sums, coefficients[i], witnessing)
             if signal in FORBIDDEN:
                 break
             i += 1
@@ -360,7 +376,7 @@ def compile_loop(
     asked, (grad, _, data) = questions(kind), types_of_questions(kind, dtype)
     noise = matrix(dtype) if noisy else types.none
     states = [matrix(dtype)] * 3  # work, xs, zs
-    rest = (matrix(np.float64), vector(np.float64), types.int64)  # coefficients, watch, i
+    rest = (coefficients_type(), vector(np.float64), types.int64)  # and watch, i
     signature = types.UniTuple(types.int64, 2)(grad, data, noise, *states, *rest)
     make = make_entrywise_loop if asked.is_entrywise else make_loop
     if is_small:

@@ -1,0 +1,136 @@
+"""Gaps that compiled code draws are those of NumPy's generators, to the bit."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import continuized as cz
+from continuized.process import clock as clocks
+from continuized.process import exponential
+from continuized.process.random_streams import TIMES, child, generator, seed_words
+from continuized.support.jit import HAS_NUMBA
+from tests.invariants.registry import same_bits
+
+ENOUGH = 400_000 if HAS_NUMBA else 2_000  # of which 1.1 % are not below the density for sure
+
+
+class Words:
+    """A bit generator of NumPy's whose words are given, and counted."""
+
+    lock = threading.Lock()
+
+    def __init__(self) -> None:
+        word = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p)
+        short = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p)
+        real = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p)
+
+        class Interface(ctypes.Structure):
+            _fields_ = (
+                ("state", ctypes.c_void_p),
+                ("next_uint64", word),
+                ("next_uint32", short),
+                ("next_double", real),
+                ("next_raw", word),
+            )
+
+        self.next, self.count = 0, 0
+        draw = word(lambda _: self._draw())
+        # 0 where a double is asked for: what is below the density at all is taken then.
+        self._kept = Interface(None, draw, short(lambda _: 0), real(lambda _: self._count()), draw)
+        make = ctypes.pythonapi.PyCapsule_New
+        make.restype, make.argtypes = (
+            ctypes.py_object,
+            [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p],
+        )
+        self.capsule = make(ctypes.addressof(self._kept), b"BitGenerator", None)
+
+    def _count(self) -> float:
+        self.count += 1
+        return 0.0
+
+    def _draw(self) -> int:
+        self.count += 1
+        return self.next
+
+
+def test_the_tables_are_those_of_numpy() -> None:
+    """Every width to the bit; every place that is taken at once, and the next one, which is not."""
+    words = Words()
+    rng = np.random.Generator(words)  # type: ignore[arg-type]
+
+    def draw(box: int, place: int) -> tuple[float, int]:
+        words.next, words.count = (place << 8 | box) << 3, 0
+        return float(rng.standard_exponential()), words.count
+
+    widths, places, heights = exponential.tables()
+    for box in range(256):
+        sure = int(places[box])
+        if box:  # the base's own is drawn from the tail
+            assert draw(box, 2**20)[0] == 2**20 * widths[box]
+        if sure:
+            assert draw(box, sure - 1) == ((sure - 1) * widths[box], 1)
+        assert draw(box, sure)[1] == 2
+    assert draw(0, 2**53 - 1)[0] == exponential.TAIL  # - log(1 - 0)
+    ends = np.array([0.0, *widths[1:] * 2.0**53])
+    np.testing.assert_allclose(heights, np.exp(-ends), rtol=4e-15)
+    # A box and what stands on it are of one area, that of the base.
+    np.testing.assert_allclose(
+        ends[1:] * -np.diff(heights, append=0.0)[:-1], widths[0] * 2.0**53 * heights[-1], rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.3])
+def test_gaps_and_times_are_those_of_numpy(rate: float) -> None:
+    """In blocks of all sizes, with the state that they leave behind."""
+    ours, theirs = (np.random.Generator(np.random.PCG64(5)) for _ in range(2))
+    t0 = 0.25
+    for n in (0, 1, 2, 7, ENOUGH):
+        dt, t = exponential.draw_from(ours, rate, t0, n)
+        gaps = theirs.standard_exponential(n) / rate
+        assert same_bits(dt, gaps)
+        assert same_bits(t, np.cumsum(np.concatenate(([t0], gaps)))[1:])
+        assert ours.bit_generator.state == theirs.bit_generator.state
+        t0 = float(t[-1]) if n else t0
+
+
+@pytest.mark.parametrize("root", [np.random.SeedSequence(0), np.random.SeedSequence(2**100 + 7)])
+def test_the_streams_of_many_runs_are_those_of_each(root: np.random.SeedSequence) -> None:
+    numbers, n = range(3, 10), 50
+    states, t0 = exponential.seed_states(seed_words(root, numbers, TIMES)), np.arange(7.0)
+    dt, t = exponential.draw_rows(states, 1.0, t0, n)
+    for r, number in enumerate(numbers):
+        gaps = generator(child(root, number), TIMES).standard_exponential(n)
+        assert same_bits(dt[r], gaps)
+        assert same_bits(t[r], np.cumsum(np.concatenate((t0[r : r + 1], gaps)))[1:])
+
+
+@pytest.mark.parametrize("rate", [1.0, 3.0])
+def test_a_clock_gives_the_same_events_with_and_without_compiled_code(
+    rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks on both sides of the size from which it is used; and its marks are its own."""
+    clock = cz.clock.Poisson(7, rate, marks=cz.marks.Categorical([0.25, 0.75]))
+    sizes = (clocks.COMPILED_FROM, 3, clocks.COMPILED_FROM - 1, clocks.COMPILED_FROM + 1)
+    streams = clock.stream(), clock.stream()
+    for n in sizes:
+        monkeypatch.setitem(sys.modules, clocks.EXPONENTIAL, exponential)
+        ours = streams[0].draw(n)
+        monkeypatch.delitem(sys.modules, clocks.EXPONENTIAL)
+        theirs = streams[1].draw(n)
+        for got, wanted in zip(ours[2:], theirs[2:], strict=True):
+            assert same_bits(got, wanted)
+    assert streams[0].t == streams[1].t
+
+
+def test_high_words_are_those_of_products() -> None:
+    """On whole arrays, as for the seeds of many runs; compiled code has an instruction."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 2**64, 1000, np.uint64, endpoint=False) for _ in range(2))
+    a[:2], b[:2] = 2**64 - 1, (2**64 - 1, 2**32)
+    exact = [int(x) * int(y) >> 64 for x, y in zip(a, b, strict=True)]
+    assert exponential.high_word(a, b).tolist() == exact
