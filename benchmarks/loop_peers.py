@@ -13,6 +13,7 @@ from benchmarks.task import Run, Task
 from benchmarks.timing import Work
 from continuized.problems.base import Array
 from continuized.process.compiled import coefficients as event_coefficients
+from continuized.support.alignment import aligned_zeros
 
 Make = Callable[[Task], Work]
 
@@ -162,7 +163,8 @@ def bare_loop(task: Task) -> Work:
 
     p = task.problem
     method = cz.Continuized(p.L, p.mu)
-    coefficients = event_coefficients(method, method.clock(0).stream().draw(task.gradients), 0.0)
+    events = method.clock(0).stream().draw(task.gradients)
+    coefficients = np.ascontiguousarray(event_coefficients(method, events, 0.0))
 
     @numba.njit(fastmath={"reassoc", "contract"})
     def loop(eigenvalues: Any, x_star: Any, x: Any, z: Any, coefficients: Any) -> None:
@@ -175,10 +177,14 @@ def bare_loop(task: Task) -> Work:
                 g = eigenvalues[c] * (y - x_star[c])
                 x[c], z[c] = y - gamma * g, w - gamma_prime * g
 
+    # Each begins with a cache line: otherwise its time would depend on where memory happens to be.
+    eigenvalues, x_star, x, z = aligned_zeros((4, -(-p.dim // 8) * 8), float)[:, : p.dim]
+    eigenvalues[:], x_star[:] = p.eigenvalues, p.x_star
+
     def work() -> Run:
-        x, z = task.x0, task.x0
-        loop(p.eigenvalues, p.x_star, x, z, coefficients)
-        return Run(x, task.gradients)
+        x[:] = z[:] = task.x0
+        loop(eigenvalues, x_star, x, z, coefficients)
+        return Run(x.copy(), task.gradients)
 
     return work
 

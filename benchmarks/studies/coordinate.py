@@ -33,7 +33,6 @@ from scipy import sparse
 import continuized as cz
 from benchmarks.data import sparse_rows
 from benchmarks.timing import time_in_turn
-from continuized.process.compiled import coefficients
 
 TOLERANCES = np.outer(10.0 ** -np.arange(1, 10), [1.0, 0.5, 0.2]).ravel()
 WITHIN = {"ridge": 1e-3, "logistic": 1e-6}
@@ -100,7 +99,7 @@ def advancer(p: cz.Problem, accelerated: bool) -> Callable[[], None]:
 
     def work() -> None:
         events = stream.draw(stepper.law.size)
-        stepper.take(events.marks, coefficients(stepper.process, events, 0.0))
+        stepper.take(events.marks, stepper.coefficients(events))
 
     return work
 

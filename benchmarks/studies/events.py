@@ -21,7 +21,6 @@ from scipy import sparse
 
 import continuized as cz
 from benchmarks.timing import time_in_turn
-from continuized.process.compiled import coefficients
 
 ROWS = 1000
 BLOCK = 5 * ROWS  # events, as many as `minimize` takes at a time where columns are few
@@ -35,7 +34,7 @@ def advancer(p: cz.Problem) -> Callable[[], None]:
     def work() -> None:
         for _ in range(BLOCKS):
             events = stream.draw(BLOCK)
-            stepper.take(events.marks, coefficients(stepper.process, events, 0.0))
+            stepper.take(events.marks, stepper.coefficients(events))
 
     return work
 

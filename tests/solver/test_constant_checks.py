@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import warnings
@@ -237,3 +238,38 @@ def test_a_scale_of_gradients_that_overflows_is_none() -> None:
     assert seen[checks.G_MAX] == 64.0
     checks.scale_of_gradients(seen, 1e10, 1e300)  # or no pair of gradients would be a witness
     assert seen[checks.G_MAX] == 64.0
+
+
+@pytest.mark.parametrize("witnessing", [False, True])
+@pytest.mark.parametrize("tol", [None, 0.5])
+def test_of_quiet_events_nothing_is_kept_but_their_number(
+    tol: float | None, witnessing: bool
+) -> None:
+    """Every event of a product of sizes, around the limits: what is called quiet goes on, and is no
+    witness; and what would, with nothing to be kept, is called quiet."""
+    before = checks.watch_for(cz.Continuized(1.0, 0.1), tol, witnessing, 2.2e-16)
+    for _ in range(checks.WARM_UP):
+        checks.judge(before, 4.0, 9.0, 1.0, 1.0, 1.0)
+    sizes = (0.0, 0.2, 1.0, 4.0, 4.1, 1e21, math.inf, math.nan)
+    products = (-1.0, 0.0, 0.05, 0.3, 1.0, math.inf, math.nan)
+    seen = set()
+    for g2, y2, dg2 in itertools.product(sizes, sizes, products[1:]):
+        for dgdy, longest, start in itertools.product(products, (1.0, 1e155), (0.0, 10.0)):
+            before[checks.STEPS] = start
+            squares = (g2, y2, dg2, dgdy, 1.0)
+            after = before.copy()
+            size2 = checks.judge(after, *squares)
+            signal = checks.verdict(after, size2, size2, 0.5, longest)
+            is_quiet = checks.is_quiet(before, *squares, longest)
+            after[checks.STEPS] -= 1.0
+            goes_on = signal == checks.GO_ON and np.array_equal(after, before, equal_nan=True)
+            if is_quiet:
+                assert goes_on, (squares, longest)
+            elif goes_on and start >= checks.WARM_UP and witnessing:
+                # A witness within rounding, which takes the longer way, or no pair of numbers.
+                assert dg2 > dgdy * (1.0 + 1e-6) or dgdy < 0.1 or math.isnan(dg2 + dgdy), squares
+            elif start >= checks.WARM_UP:
+                assert not goes_on, squares
+            seen.add((is_quiet, goes_on))
+    assert (True, True) in seen
+    assert (False, False) in seen

@@ -131,8 +131,7 @@ class MarkedStepper(Stepper):
         # trace and its stopping test elsewhere: that run goes on from before it.
         self.savable = events.size == self.block
         marks = check_marks(events, self.law)
-        # Side by side in memory, by a copy: kernels take blocks and parts of them as one type.
-        coefs = np.ascontiguousarray(coefficients(self.process, events, self.carry))
+        coefs = self.coefficients(events)
         self.carry = float(coefs[-1, CARRY])
         self.take(marks, coefs)
         self.k, self.t = self.k + events.size, float(events.t[-1])
@@ -144,6 +143,11 @@ class MarkedStepper(Stepper):
             return Progress(Status.NOT_FINITE)
         self.good = x
         return Progress(rows=self._row(fun) if self.records else None)
+
+    def coefficients(self, events: Events) -> Array:
+        """Return the coefficients of a block of events, one row each; side by side in memory, for
+        kernels to take a block and parts of it as one type."""
+        return np.ascontiguousarray(coefficients(self.process, events, self.carry))
 
     def _row(self, fun: float) -> tuple[int, float, float, float]:
         self.rows_made, self.recorded, self.last_fun = self.rows_made + 1, self.k, fun

@@ -253,10 +253,10 @@ class Poisson(Clock):
         object.__setattr__(self, "root", seed_sequence(self.rng))
 
     def stream(self) -> Stream:
-        return _PoissonStream(self)
+        return PoissonStream(self)
 
 
-class _PoissonStream(Stream):
+class PoissonStream(Stream):
     """Draws many gaps by compiled code, where a run has loaded it: they are the same bits."""
 
     def __init__(self, clock: Poisson) -> None:

@@ -131,7 +131,7 @@ choose_by_types(entries, _choose_entries, fastmath=False, **UNCOUNTED)
 compile_high_word(high_word)
 
 
-def draw_times(states, rate, t0, dt, t):
+def draw_times(states: Words, rate: float, t0: Array, dt: Array, t: Array) -> None:
     """Draw the gaps of every stream at this rate, and the times of their events after t0.
 
     Rows of dt and t are those of the states, which move on.  The inner loop makes no calls, and so

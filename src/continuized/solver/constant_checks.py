@@ -98,19 +98,24 @@ def judge(watch: Array, g2: float, y2: float, dg2: float, dgdy: float, dy2: floa
     return g2
 
 
-def is_quiet(watch: Array, g2: float, y2: float, gamma: float, gamma_prime: float) -> bool:
+def is_quiet(
+    watch: Array, g2: float, y2: float, dg2: float, dgdy: float, dy2: float, longest: float
+) -> bool:
     """Whether `judge` and `verdict` would say GO_ON, and keep nothing but the number of steps, of
-    an event without witnesses.  Nearly all events are so, and this is quickly told.
+    an event whose longest step this is.  Nearly all events are so, and this is quickly told.
 
-    No square above the largest so far is infinite or NaN, and none of a gradient has diverged.
+    No square up to the largest so far is infinite or NaN, and none of a gradient has diverged.
     """
-    longest = max(gamma, gamma_prime)
     huge = HUGE if watch[EPS] < 1e-10 else HUGE_FLOAT32
     return (
         watch[TOL2] < g2 <= watch[G_MAX]
         and y2 <= watch[Y_MAX]
         and watch[STEPS] >= WARM_UP
         and longest * longest * g2 < huge * huge
+        and (
+            math.isnan(watch[L])
+            or (dg2 * (1.0 - SLACK) <= watch[L] * dgdy and watch[MU] * dy2 * (1.0 - SLACK) <= dgdy)
+        )
     )
 
 

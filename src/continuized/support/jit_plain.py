@@ -17,9 +17,9 @@ __all__ = [
     "FASTMATH", "UNCOUNTED", "array_at", "byte_at", "call_flow", "call_gradient",
     "call_value", "choose_by_types", "class_of", "compile_formulas",
     "compile_high_word", "compile_power_of_two", "data_type",
-    "fetch", "find_address", "flow_type", "gradient_type", "in_numpy", "in_short_vectors", "is_ours", "jit",
-    "jit_uncounted", "make_call", "matrix", "njit", "scratch", "subtract_pair", "types",
-    "uncounted", "value_type", "vector",
+    "fetch", "find_address", "flow_type", "gradient_type", "in_numpy", "in_short_vectors",
+    "is_ours", "jit", "jit_uncounted", "make_call", "matrix", "njit", "scratch", "subtract_pair",
+    "types", "uncounted", "value_type", "vector",
 ]  # fmt: skip
 
 FASTMATH: set[str] = set()

@@ -20,7 +20,6 @@ from continuized.problems import LeastSquares, Problem, Quadratic
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
 from continuized.process import reference
-from continuized.process.compiled import coefficients
 from continuized.process.flow import mix
 from continuized.process.methods import State
 from continuized.process.prox import L1, Box
@@ -100,7 +99,7 @@ def cut_into_runs(stream: clocks.Stream, T: float, runs: int) -> Iterator[clocks
 
 def _follow(stepper: Any, events: clocks.Events, times: list[float]) -> Array:
     """Return x at the given times of one run."""
-    coefs = coefficients(stepper.process, events, 0.0)
+    coefs = stepper.coefficients(events)
     rows, done, last = [], 0, 0.0
     for time in times:
         until = int(np.searchsorted(events.t, time, side="right"))
@@ -161,7 +160,7 @@ def compare_lazy(stepper: Any, step: Step, seed: int) -> Found:
         block = stream.draw(20)
         for event in block.each():
             state = step(state, event)
-        stepper.take(block.marks, coefficients(stepper.process, block, 0.0))
+        stepper.take(block.marks, stepper.coefficients(block))
         yield at_most(1e-12, np.abs(stepper.point() - state.x) / (1.0 + np.abs(state.x).max()))
 
 

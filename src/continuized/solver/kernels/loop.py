@@ -95,14 +95,16 @@ def add_products(sums, dg, dy):
 
 
 @inline
-def decide(watch, sums, row, witnessing):
+def decide(watch, sums, row):
     """Return the signal of an event with these sums and this row of coefficients."""
     g2, y2, dg2, dgdy, dy2 = sums
-    if not witnessing and is_quiet(watch, float(g2), float(y2), row[GAMMA], row[GAMMA_PRIME]):
+    squares = float(g2), float(y2), float(dg2), float(dgdy), float(dy2)
+    gamma, gamma_prime = row[GAMMA], row[GAMMA_PRIME]
+    if is_quiet(watch, *squares, max(gamma, gamma_prime)):
         watch[STEPS] += 1.0
         return GO_ON
-    size2 = judge(watch, float(g2), float(y2), float(dg2), float(dgdy), float(dy2))
-    return verdict(watch, size2, size2, row[GAMMA], row[GAMMA_PRIME])
+    size2 = judge(watch, *squares)
+    return verdict(watch, size2, size2, gamma, gamma_prime)
 
 
 compile_formulas(add_noise, add_squares, add_products)
@@ -158,7 +160,7 @@ def take_event(work, last, now, noise, coefficients, watch, i, witnessing):
             g_now[c] = g
         x, z = jump(y, z_now[c], g, gamma, gamma_prime)
         y_last[c], z_last[c] = mix(x, z, a, b)
-    return decide(watch, sums, coefficients[i], witnessing)
+    return decide(watch, sums, coefficients[i])
 
 
 @inline
@@ -201,7 +203,7 @@ def _step_in_numpy(g, work, coefficients, watch, i):
         return WRONG_SIZE
     dg, dy = g - work[LAST + G], y - work[LAST + Y]
     sums = np.vdot(g, g), np.vdot(y, y), np.vdot(dg, dg), np.vdot(dg, dy), np.vdot(dy, dy)
-    signal = decide(watch, sums, coefficients[i], True)
+    signal = decide(watch, sums, coefficients[i])
     if signal not in FORBIDDEN:
         _, _, gamma, gamma_prime, _ = coefficients[i].astype(work.dtype)
         work[X], work[Z] = jump(y, z, g, gamma, gamma_prime)
@@ -227,7 +229,7 @@ def step(g, work, coefficients, watch, i):
     for c in range(work.shape[1]):
         sums = add_squares(sums, g[c], y_now[c])
         sums = add_products(sums, g[c] - g_last[c], y_now[c] - y_last[c])
-    signal = decide(watch, sums, coefficients[i], True)
+    signal = decide(watch, sums, coefficients[i])
     if signal not in FORBIDDEN:
         gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
         following = min(i + 1, coefficients.shape[0] - 1)
@@ -311,7 +313,7 @@ def make_entrywise_loop(asked, witnessing):
                     sums = add_products(sums, g - work[LAST + G, c], y - work[LAST + Y, c])
                     work[LAST + Y, c], work[LAST + G, c] = y, g
                 work[X, c], work[Z, c] = jump(y, z, g, gamma, gamma_prime)
-            signal = decide(watch, sums, coefficients[i], witnessing)
+            signal = decide(watch, sums, coefficients[i])
             if signal in FORBIDDEN:
                 break
             keep_states(work, xs, zs, i)
@@ -321,29 +323,80 @@ def make_entrywise_loop(asked, witnessing):
     return loop
 
 
-def make_small_loop(asked, witnessing):
-    """Make the loop for a sum over so few entries that the vectors of a run stay in registers.
+# Loops for so few entries that the vectors of a run stay in registers, or next to them.  They have
+# `IN_REGISTERS` entries, a number that is known when compiling; those that are not of the run are
+# zero, and so is their slope.  No noise, and no states are kept.
 
-    They have `IN_REGISTERS` entries, a number that is known when compiling; those that are not of
-    the run are zero, and so is their slope.  No noise, and no states are kept.
-    """
+
+@inline
+def read_small(work, x, z, y_last, g_last):
+    """Copy the rows of `work` that go from event to event."""
+    for c in range(IN_REGISTERS):
+        x[c], z[c], y_last[c], g_last[c] = 0.0, 0.0, 0.0, 0.0
+    for c in range(work.shape[1]):
+        x[c], z[c] = work[X, c], work[Z, c]
+        y_last[c], g_last[c] = work[LAST + Y, c], work[LAST + G, c]
+
+
+@inline
+def write_small(work, x, z, y_last, g_last):
+    """Copy them back."""
+    for c in range(work.shape[1]):
+        work[X, c], work[Z, c] = x[c], z[c]
+        work[LAST + Y, c], work[LAST + G, c] = y_last[c], g_last[c]
+
+
+def make_small_loop(asked, witnessing):
+    """Make the loop for a problem that gives its gradient as a vector of few entries."""
+    ask = asked.gradient
+
+    def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
+        """Do what the loop of `make_loop` does."""
+        in_short_vectors()
+        signal, last = GO_ON, coefficients.shape[0] - 1
+        x, z, y_last = scratch(IN_REGISTERS), scratch(IN_REGISTERS), scratch(IN_REGISTERS)
+        g_last, y, w = scratch(IN_REGISTERS), scratch(IN_REGISTERS), scratch(IN_REGISTERS)
+        g = scratch(IN_REGISTERS)
+        read_small(work, x, z, y_last, g_last)
+        asked_at, answer = y[: work.shape[1]], g[: work.shape[1]]
+        a, b = coefficients[i, A], coefficients[i, B]
+        for c in range(IN_REGISTERS):
+            y[c], w[c] = mix(x[c], z[c], a, b)
+            g[c] = 0.0
+        while i <= last and signal == GO_ON:
+            ask(grad, asked_at, answer, data)
+            gamma, gamma_prime = coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME]
+            following = min(i + 1, last)
+            a, b = coefficients[following, A], coefficients[following, B]
+            sums = 0.0, 0.0, 0.0, 0.0, 0.0
+            for c in range(IN_REGISTERS):
+                sums = add_squares(sums, g[c], y[c])
+                if witnessing:
+                    sums = add_products(sums, g[c] - g_last[c], y[c] - y_last[c])
+                    y_last[c], g_last[c] = y[c], g[c]
+                x[c], z[c] = jump(y[c], w[c], g[c], gamma, gamma_prime)
+                y[c], w[c] = mix(x[c], z[c], a, b)
+            signal = decide(watch, sums, coefficients[i])
+            if signal in FORBIDDEN:
+                break
+            i += 1
+        write_small(work, x, z, y_last, g_last)
+        return i, signal
+
+    return loop
+
+
+def make_small_entrywise_loop(asked, witnessing):
+    """Make the loop for a sum over few entries."""
     slope = asked.gradient
 
     def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
         """Do what the loop of `make_loop` does."""
         in_short_vectors()
-        signal, dim = GO_ON, work.shape[1]
-        x, z, y_last, g_last = (
-            scratch(IN_REGISTERS),
-            scratch(IN_REGISTERS),
-            scratch(IN_REGISTERS),
-            scratch(IN_REGISTERS),
-        )
-        for c in range(IN_REGISTERS):
-            x[c], z[c], y_last[c], g_last[c] = 0.0, 0.0, 0.0, 0.0
-        for c in range(dim):
-            x[c], z[c] = work[X, c], work[Z, c]
-            y_last[c], g_last[c] = work[LAST + Y, c], work[LAST + G, c]
+        signal = GO_ON
+        x, z = scratch(IN_REGISTERS), scratch(IN_REGISTERS)
+        y_last, g_last = scratch(IN_REGISTERS), scratch(IN_REGISTERS)
+        read_small(work, x, z, y_last, g_last)
         while i < coefficients.shape[0] and signal == GO_ON:
             a, b = coefficients[i, A], coefficients[i, B]
             gamma, gamma_prime = coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME]
@@ -356,13 +409,11 @@ def make_small_loop(asked, witnessing):
                     sums = add_products(sums, g - g_last[c], y - y_last[c])
                     y_last[c], g_last[c] = y, g
                 x[c], z[c] = jump(y, z_c, g, gamma, gamma_prime)
-            signal = decide(watch, sums, coefficients[i], witnessing)
+            signal = decide(watch, sums, coefficients[i])
             if signal in FORBIDDEN:
                 break
             i += 1
-        for c in range(dim):
-            work[X, c], work[Z, c] = x[c], z[c]
-            work[LAST + Y, c], work[LAST + G, c] = y_last[c], g_last[c]
+        write_small(work, x, z, y_last, g_last)
         return i, signal
 
     return loop
@@ -380,7 +431,7 @@ def compile_loop(
     signature = types.UniTuple(types.int64, 2)(grad, data, noise, *states, *rest)
     make = make_entrywise_loop if asked.is_entrywise else make_loop
     if is_small:
-        make = make_small_loop
+        make = make_small_entrywise_loop if asked.is_entrywise else make_small_loop
     return jit(make(asked, witnessing), signature, **UNCOUNTED)
 
 
@@ -394,7 +445,7 @@ def take_events(
     """
     witnessing = not math.isnan(watch[constant_checks.L])
     is_plain = noise is None and not xs.size and work.dtype == np.float64
-    is_small = is_plain and work.shape[1] <= IN_REGISTERS and questions(compiled.kind).is_entrywise
+    is_small = is_plain and work.shape[1] <= IN_REGISTERS
     loop = compile_loop(work.dtype, compiled.kind, noise is not None, witnessing, is_small)
     grad, _, data = find_addresses(compiled, value=False)
     known = (grad, data, noise, work, xs, zs)
