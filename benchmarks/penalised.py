@@ -32,7 +32,7 @@ class Size(NamedTuple):
 
 
 FULL = Size(dense=((2_000, 500), (20_000, 200)), sparse=(20_000, 5_000, 25), repeats=5, most=20.0)
-QUICK = Size(dense=((1_000, 100),), sparse=(2_000, 500, 10), repeats=2, most=20.0)
+QUICK = Size(dense=((1_000, 100),), sparse=(2_000, 500, 10), repeats=7, most=20.0)
 
 
 def run(size: Size, say: Say) -> Suite:

@@ -128,21 +128,22 @@ def test_events_whose_gradients_are_not_finite_are_skipped(d: int) -> None:
     np.testing.assert_allclose(ours.x, users.x, atol=1e3 * np.finfo(np.float64).eps)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("is_own", [False, True], ids=["ours", "own"])
 @pytest.mark.parametrize("L", [1.0, 0.6], ids=["proved", "doubted"])
 @pytest.mark.parametrize("d", [1, 10, IN_REGISTERS, IN_REGISTERS + 1])
 def test_vectors_in_registers_are_those_in_memory(
-    d: int, L: float, is_own: bool, monkeypatch: pytest.MonkeyPatch
+    d: int, L: float, is_own: bool, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Small ones stay in registers where nothing is recorded; blocks put them down in between."""
     monkeypatch.setattr(fixed, "GROWTH", 1)
     monkeypatch.setattr(fixed.FixedStepper, "_warn_of_witnesses", lambda self: None)
     method = cz.Continuized(L if d > 1 else 0.01 * L, 0.005)
-    problem = as_users_own(quadratic(d), np.float64) if is_own else quadratic(d)
+    problem = as_users_own(quadratic(d), dtype) if is_own else quadratic(d)
     steppers = []
     for record, block in ((True, 1024), (False, 1024), (False, 7)):
         monkeypatch.setattr(fixed, "BLOCK", block)
-        start, z0 = np.ones(d), np.linspace(2.0, 3.0, d)
+        start, z0 = np.ones(d, dtype), np.linspace(2.0, 3.0, d, dtype=dtype)
         stepper = fixed.FixedStepper(method, problem, start, None, record=record, z0=z0)
         Loop(stepper, method.clock(2).stream(), Limits(None, 300)).run()
         steppers.append(stepper)
@@ -151,7 +152,9 @@ def test_vectors_in_registers_are_those_in_memory(
     kept = [kernel.X, kernel.Z, kernel.LAST + kernel.Y, kernel.LAST + kernel.G]
     for stepper in steppers[1:]:
         assert same_bits(stepper.work[kept], expected.work[kept])
-        np.testing.assert_allclose(stepper.watch, expected.watch, rtol=1e-9)
+        # Sums are added in another order, and so are those that witnesses are found by.
+        rtol = 1e-9 if dtype is np.float64 else 1e-4
+        np.testing.assert_allclose(stepper.watch, expected.watch, rtol=rtol)
 
 
 def test_a_gradient_that_changes_between_calls_leaves_a_state_of_the_run() -> None:
@@ -184,8 +187,7 @@ def test_the_loop_of_a_sum_over_entries_runs_in_vector_registers(
     """Its one pass is what makes it quick: LLVM must not give up on it."""
     loop = compile_loop(np.dtype(dtype), "quadratic", False, witnessing)
     signature = loop.nopython_signatures[0]
-    makers = [make_entrywise_loop] + [make_small_entrywise_loop] * (dtype is np.float64)
-    for make in makers:
+    for make in (make_entrywise_loop, make_small_entrywise_loop):
         made = make(questions("quadratic"), witnessing)
         loop = jit(made, signature, cached=False, **UNCOUNTED)  # from disk: without assembly
         (assembly,) = loop.inspect_asm().values()

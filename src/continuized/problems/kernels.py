@@ -186,7 +186,7 @@ def make_mean(end_block, predict, add_rows):
         if want_slope:
             for j in range(w.size):
                 out[j] = 0.0
-        kept = scratch(MOST_ROWS)
+        kept = scratch(MOST_ROWS, np.float64)
         while start < last:
             stop = end_block(X, start, last)
             predict(X, w, start, stop, kept)

@@ -79,7 +79,7 @@ def predict_sparse(X, w, start, stop, out):
     """Write <x_i, w> for rows start, ..., stop - 1."""
     values, indptr, indices, _ = X
     alone = start + count_side_by_side(X, start, stop)
-    sums = scratch(ABREAST)
+    sums = scratch(ABREAST, np.float64)
     for first in range(start, alone, ABREAST):
         for i in range(ABREAST):
             sums[i] = 0.0
@@ -113,7 +113,7 @@ def add_sparse(X, slopes, start, out):
     values, indptr, indices, _ = X
     real, stop = out.dtype.type, start + slopes.size
     alone = start + count_side_by_side(X, start, stop)
-    factors = scratch(ABREAST)  # for all that LLVM knows, slopes might overlap with out
+    factors = scratch(ABREAST, np.float64)  # for all that LLVM knows, slopes might overlap with out
     for first in range(start, alone, ABREAST):
         for i in range(ABREAST):
             factors[i] = slopes[first - start + i]

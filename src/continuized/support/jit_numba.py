@@ -290,27 +290,30 @@ def compile_high_word(function: Callable[[Any, Any], Any]) -> None:
     type_callable(function)(lambda context: lambda a, b: types.uint64)
 
 
-def _scratch(typing_context: Any, size: Any) -> Any:
-    """A vector of `size` float64, a constant, that lives as long as the function that asks for it.
+def _scratch(typing_context: Any, size: Any, number: Any) -> Any:
+    """A vector of `size` numbers, a constant, of a class, that lives as long as the function that
+    asks for it.
 
     On the stack: no memory is asked for, and LLVM knows that no other array overlaps it.
     """
     if not isinstance(size, types.IntegerLiteral):
         return None
-    kind, length = vector(np.float64), size.literal_value
+    kind, length = types.Array(number.instance_type, 1, "C"), size.literal_value
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        entry = context.get_data_type(kind.dtype)
         with builder.goto_entry_block():
-            data = builder.alloca(ir.DoubleType(), ir.IntType(64)(length))
+            data = builder.alloca(entry, ir.IntType(64)(length))
         data.align = 64
         array = context.make_array(kind)(context, builder)
-        shape, stride = (context.get_constant(types.intp, n) for n in (length, 8))
+        sizes = length, context.get_abi_sizeof(entry)
+        shape, stride = (context.get_constant(types.intp, n) for n in sizes)
         context.populate_array(
             array, data=data, shape=[shape], strides=[stride], itemsize=stride, meminfo=None
         )
         return array._getvalue()
 
-    return kind(size), generate
+    return kind(size, number), generate
 
 
 scratch: Any = intrinsic(prefer_literal=True)(_scratch)

@@ -152,6 +152,6 @@ def byte_at(address: int, index: int) -> int:
     return ctypes.c_uint8.from_address(address + index).value
 
 
-def scratch(size: int) -> Any:
-    """A vector of `size` float64."""
-    return np.empty(size)
+def scratch(size: int, number: Any) -> Any:
+    """A vector of `size` numbers of a class."""
+    return np.empty(size, number)

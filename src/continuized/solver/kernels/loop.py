@@ -353,22 +353,27 @@ def make_small_loop(asked, witnessing):
     def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
         """Do what the loop of `make_loop` does."""
         in_short_vectors()
-        signal, last = GO_ON, coefficients.shape[0] - 1
-        x, z, y_last = scratch(IN_REGISTERS), scratch(IN_REGISTERS), scratch(IN_REGISTERS)
-        g_last, y, w = scratch(IN_REGISTERS), scratch(IN_REGISTERS), scratch(IN_REGISTERS)
-        g = scratch(IN_REGISTERS)
+        real, signal, last = work.dtype.type, GO_ON, coefficients.shape[0] - 1
+        x, z = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
+        y_last, g_last = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
+        y, w, g = (
+            scratch(IN_REGISTERS, real),
+            scratch(IN_REGISTERS, real),
+            scratch(IN_REGISTERS, real),
+        )
         read_small(work, x, z, y_last, g_last)
         asked_at, answer = y[: work.shape[1]], g[: work.shape[1]]
-        a, b = coefficients[i, A], coefficients[i, B]
+        a, b = real(coefficients[i, A]), real(coefficients[i, B])
         for c in range(IN_REGISTERS):
             y[c], w[c] = mix(x[c], z[c], a, b)
             g[c] = 0.0
         while i <= last and signal == GO_ON:
             ask(grad, asked_at, answer, data)
-            gamma, gamma_prime = coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME]
+            gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
             following = min(i + 1, last)
-            a, b = coefficients[following, A], coefficients[following, B]
-            sums = 0.0, 0.0, 0.0, 0.0, 0.0
+            a, b = real(coefficients[following, A]), real(coefficients[following, B])
+            zero = real(0.0)
+            sums = zero, zero, zero, zero, zero
             for c in range(IN_REGISTERS):
                 sums = add_squares(sums, g[c], y[c])
                 if witnessing:
@@ -393,14 +398,15 @@ def make_small_entrywise_loop(asked, witnessing):
     def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
         """Do what the loop of `make_loop` does."""
         in_short_vectors()
-        signal = GO_ON
-        x, z = scratch(IN_REGISTERS), scratch(IN_REGISTERS)
-        y_last, g_last = scratch(IN_REGISTERS), scratch(IN_REGISTERS)
+        real, signal = work.dtype.type, GO_ON
+        x, z = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
+        y_last, g_last = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
         read_small(work, x, z, y_last, g_last)
         while i < coefficients.shape[0] and signal == GO_ON:
-            a, b = coefficients[i, A], coefficients[i, B]
-            gamma, gamma_prime = coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME]
-            sums = 0.0, 0.0, 0.0, 0.0, 0.0
+            a, b = real(coefficients[i, A]), real(coefficients[i, B])
+            gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
+            zero = real(0.0)
+            sums = zero, zero, zero, zero, zero
             for c in range(IN_REGISTERS):
                 y, z_c = mix(x[c], z[c], a, b)
                 g = slope(c, y, data)
@@ -444,8 +450,7 @@ def take_events(
     x and z after the events are kept as rows of xs and zs, unless these are empty.
     """
     witnessing = not math.isnan(watch[constant_checks.L])
-    is_plain = noise is None and not xs.size and work.dtype == np.float64
-    is_small = is_plain and work.shape[1] <= IN_REGISTERS
+    is_small = noise is None and not xs.size and work.shape[1] <= IN_REGISTERS
     loop = compile_loop(work.dtype, compiled.kind, noise is not None, witnessing, is_small)
     grad, _, data = find_addresses(compiled, value=False)
     known = (grad, data, noise, work, xs, zs)
