@@ -252,10 +252,11 @@ def test_of_quiet_events_nothing_is_kept_but_their_number(
         checks.judge(before, 4.0, 9.0, 1.0, 1.0, 1.0)
     sizes = (0.0, 0.2, 1.0, 4.0, 4.1, 1e21, math.inf, math.nan)
     products = (-1.0, 0.0, 0.05, 0.3, 1.0, math.inf, math.nan)
-    seen = set()
+    seen, limit = set(), before[checks.LIMIT2]
     for g2, y2, dg2 in itertools.product(sizes, sizes, products[1:]):
         for dgdy, longest, start in itertools.product(products, (1.0, 1e155), (0.0, 10.0)):
-            before[checks.STEPS] = start
+            # At the start of a run nothing is too large yet.
+            before[[checks.STEPS, checks.LIMIT2]] = start, limit if start else math.inf
             squares = (g2, y2, dg2, dgdy, 1.0)
             after = before.copy()
             size2 = checks.judge(after, *squares)

@@ -109,11 +109,6 @@ def uniform(word: Any) -> float:
     return np.int64(word >> _FRACTION) * _UNIT
 
 
-def later(t: float, dt: float) -> float:
-    """The time dt after t."""
-    return t + dt
-
-
 def entries(box: Any) -> tuple[float, Any, float]:
     """The entries of the tables for a box, or the base."""
     widths, places, heights = tables()
@@ -126,7 +121,7 @@ def _choose_entries(box: Any) -> Any:
     return lambda box: (widths[box], places[box], heights[box])
 
 
-compile_formulas(advance, word_of, uniform, later, fastmath=False, **UNCOUNTED)
+compile_formulas(advance, word_of, uniform, fastmath=False, **UNCOUNTED)
 choose_by_types(entries, _choose_entries, fastmath=False, **UNCOUNTED)
 compile_high_word(high_word)
 
@@ -152,7 +147,7 @@ def draw_times(states: Words, rate: float, t0: Array, dt: Array, t: Array) -> No
                     break
                 if rate != 1.0:
                     gap /= rate
-                last = later(last, gap)
+                last += gap
                 gaps[i], times[i], i = gap, last, i + 1
             if is_sure:
                 break
@@ -165,7 +160,7 @@ def draw_times(states: Words, rate: float, t0: Array, dt: Array, t: Array) -> No
                 if not (entries(box - _ONE)[2] - height) * u + height < math.exp(-gap):
                     continue
             gap /= rate
-            last = later(last, gap)
+            last += gap
             gaps[i], times[i], i = gap, last, i + 1
         states[r, 0], states[r, 1] = high, low
 
