@@ -22,6 +22,8 @@ FILES = [
     "tests/network/optimisation/test_decentralized_paths.py",
     "tests/network/protocol/test_nodes_are_the_process.py",
     "tests/problems/test_sparse_format.py",
+    "tests/process/test_clock.py",
+    "tests/process/test_exponential.py",
     "tests/process/test_prox.py",
     "tests/solver/test_metric.py",
     "tests/solver/test_metric_runs.py",
