@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import sys
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,9 +115,11 @@ def test_the_streams_of_many_runs_are_those_of_each(root: np.random.SeedSequence
 def test_a_clock_gives_the_same_events_with_and_without_compiled_code(
     rate: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Blocks on both sides of the size from which it is used; and its marks are its own."""
+    """Blocks on both sides of the sizes from which it is used; and its marks are its own."""
     clock = cz.clock.Poisson(7, rate, marks=cz.marks.Categorical([0.25, 0.75]))
-    sizes = (clocks.COMPILED_FROM, 3, clocks.COMPILED_FROM - 1, clocks.COMPILED_FROM + 1)
+    sizes = (3, clocks.LONG_RUN, 3, clocks.LARGE_BLOCK, clocks.LARGE_BLOCK - 1, 5000)
+    drawn = []
+    monkeypatch.setattr(exponential, "draw_from", note_calls(exponential.draw_from, drawn))
     streams = clock.stream(), clock.stream()
     for n in sizes:
         monkeypatch.setitem(sys.modules, clocks.EXPONENTIAL, exponential)
@@ -125,6 +129,38 @@ def test_a_clock_gives_the_same_events_with_and_without_compiled_code(
         for got, wanted in zip(ours[2:], theirs[2:], strict=True):
             assert same_bits(got, wanted)
     assert streams[0].t == streams[1].t
+    assert drawn == ([clocks.LONG_RUN, clocks.LARGE_BLOCK, 5000] if HAS_NUMBA else [])
+
+
+def note_calls(function: Any, noted: list[int]) -> Any:
+    """The same function; the last argument of every call is noted."""
+
+    def call(*arguments: Any) -> Any:
+        noted.append(arguments[-1])
+        return function(*arguments)
+
+    return call
+
+
+def test_gaps_that_were_put_in_the_place_of_a_clocks_own_are_used() -> None:
+    streams = [cz.clock.Poisson(3).stream() for _ in range(2)]
+    for stream in streams:
+        own = stream.gaps
+        stream.gaps = lambda n, own=own: np.minimum(own(n), 1.0)
+    whole = streams[0].draw(6000)
+    parts = [streams[1].draw(100) for _ in range(60)]
+    assert same_bits(whole.t, np.concatenate([part.t for part in parts]))
+    assert whole.dt.max() == 1.0
+
+
+@pytest.mark.parametrize("rate", [1.0, 3.0])
+def test_a_copy_of_a_stream_has_a_generator_of_its_own(rate: float) -> None:
+    stream = cz.clock.Poisson(3, rate).stream()
+    stream.draw(10)
+    copies = [copy.deepcopy(stream) for _ in range(2)]
+    ends = [[each.draw(10).dt, each.draw(5000).dt] for each in (*copies, stream)]
+    for end in ends[1:]:
+        assert all(same_bits(*pair) for pair in zip(end, ends[0], strict=True))
 
 
 def test_high_words_are_those_of_products() -> None:

@@ -398,3 +398,15 @@ def test_values_of_single_precision_runs_are_doubles(size):
     fun = cz.ensemble(p, method, x0, runs=1, steps=2, rng=0).fun[0]
     assert fun[0] == pytest.approx(0.75 * size**2, rel=1e-6)  # which no single can be
     assert np.all((fun[1:] > 0.0) & (fun[1:] < fun[0]))
+
+
+@pytest.mark.parametrize("how", [{"steps": 10}, {"times": [1.0, 5.0]}])
+@pytest.mark.parametrize("events", [1, 3])
+def test_a_clock_that_ends_is_refused(events, how):
+    class Short(cz.Continuized):
+        def clock(self, rng=None):
+            return cz.clock.Recorded(np.arange(1.0, events + 1.0) / 10.0)
+
+    p = cz.problems.paper_strongly_convex()
+    with pytest.raises(ValueError, match=f"the clock of run 0 has {events} events, but"):
+        cz.ensemble(p, Short(p.L, p.mu), np.zeros(3), runs=4, rng=0, **how)

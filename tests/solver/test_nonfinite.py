@@ -342,3 +342,20 @@ def test_f_is_told_where_the_square_of_its_gradient_overflows(L: float | None) -
     assert r.status is cz.Status.NOT_FINITE
     assert r.fun == 2e160
     assert r.x.tolist() == [1.0, 1.0]
+
+
+def test_a_gradient_that_was_skipped_does_not_hide_that_later_ones_diverge() -> None:
+    """It counts among the largest so far, though its square is above the limit; with noise no pair
+    of gradients is looked at, which would tell."""
+    calls = [0]
+
+    def grad(x: Any) -> Any:
+        calls[0] += 1
+        sizes = {20: 4e153, 30: 1e100}  # too long a step, but a finite square; and divergence
+        return np.full(x.size, sizes[calls[0]]) if calls[0] in sizes else x.copy()
+
+    p = cz.Problem(lambda x: 0.5 * float(x @ x), grad, L=1.0)
+    noise = cz.noise.Gaussian(1e-12)
+    r = cz.minimize(p, np.ones(3), maxiter=60, rng=0, nonfinite="skip", noise=noise)
+    assert (r.status, r.nit, r.skipped) == (cz.Status.DIVERGED, 29, 1)
+    assert r.fun < 1e-3

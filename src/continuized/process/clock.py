@@ -35,7 +35,8 @@ Floats = NDArray[np.float64]
 
 LARGEST_RATE = 1e100
 EXPONENTIAL = "continuized.process.exponential"
-COMPILED_FROM = 4096  # gaps, from which compiled code is quicker: a call takes some microseconds
+LONG_RUN = 4096  # events, from which on it pays to load, or even to compile, what draws them,
+LARGE_BLOCK = 512  # and of a block, from which it is quicker than NumPy
 SKIPPED_AT_ONCE = 2**16  # events drawn at once, where they are only counted
 
 
@@ -166,7 +167,7 @@ class Stream(Checkpointed):
         """Pass over the next n events.
 
         They are drawn: an exponential takes a varying number of words from the generator, so
-        that it cannot jump ahead.  A million takes a twentieth of a second.
+        that it cannot jump ahead.  A million takes some milliseconds.
         """
         end = self.k + n
         while self.k < end and self.draw(min(SKIPPED_AT_ONCE, end - self.k)).size:
@@ -258,23 +259,26 @@ class Poisson(Clock):
 
 
 class PoissonStream(Stream):
-    """Draws many gaps by compiled code, where a run has loaded it: they are the same bits."""
+    """Draws the gaps of long runs by compiled code, where a run has loaded it: they are the same
+    bits."""
 
     def __init__(self, clock: Poisson) -> None:
-        times, rate = generator(clock.root, TIMES), clock.rate
         marks, others = _make_marks(clock.marks, clock.root)
+        times = generator(clock.root, TIMES)
+        super().__init__(self._draw_gaps, marks=marks, generators=[times, *others])
+        self._rate = clock.rate
+
+    def _draw_gaps(self, n: int) -> Floats:
         # The ziggurat of standard_exponential rarely calls a transcendental function, so
         # its draws are the same bits on every machine.
-        draw = times.standard_exponential
-        gaps = draw if rate == 1.0 else lambda n: draw(n) / rate
-        super().__init__(gaps, marks=marks, generators=[times, *others])
-        self._rate = rate
+        gaps = self.generators[0].standard_exponential(n)
+        return gaps if self._rate == 1.0 else gaps / self._rate
 
     def _draw_times(self, n: int) -> tuple[Floats, Floats]:
-        compiled = sys.modules.get(EXPONENTIAL) if n >= COMPILED_FROM else None
-        if compiled is None:  # it is not loaded for this alone
-            dt = self.gaps(n)
-            return dt, _add_up(self.t, dt)
+        is_long = n >= LARGE_BLOCK and self.k + n >= LONG_RUN
+        compiled: Any = sys.modules.get(EXPONENTIAL) if is_long else None
+        if compiled is None or not compiled.HAS_NUMBA or self.gaps != self._draw_gaps:
+            return super()._draw_times(n)  # also where somebody has put other gaps in their place
         drawn: tuple[Floats, Floats] = compiled.draw_from(self.generators[0], self._rate, self.t, n)
         return drawn
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from continuized.problems.base import Array
+from continuized.process import exponential as exponential  # `clock` looks whether it is loaded
 from continuized.process import flow, methods, parameters
 from continuized.process.clock import Events
 from continuized.process.coefficients import CARRY, COEFFICIENTS, GAMMA, GAMMA_PRIME, A, B, Rule
 from continuized.process.methods import Method
 from continuized.support.elementary import compile_elementary
 from continuized.support.jit import (
-    HAS_NUMBA,
     UNCOUNTED,
     compile_formulas,
     is_ours,
@@ -23,9 +23,6 @@ from continuized.support.jit import (
     types,
     vector,
 )
-
-if HAS_NUMBA:  # who has compiled code also draws with it: `clock` looks whether it is loaded
-    from continuized.process import exponential as exponential
 
 # No denominator is 0, and a test whether one is would keep loops from vector instructions.
 FORMULAS = (*parameters.FORMULAS, *flow.FORMULAS, *methods.FORMULAS)
@@ -46,8 +43,11 @@ def runs_compiled(method: Method) -> bool:
 
 
 def coefficients_type(ndim: int = 2) -> Any:
-    """The Numba type of the coefficients of events, an event a row; of many runs with ndim=3."""
-    return types.Array(types.float64, ndim, "A")  # they are not side by side in memory
+    """The Numba type of the coefficients of events, an event a row; of many runs with ndim=3.
+
+    Of any order in memory: those of `compile_fill` are columns there, those that Python makes rows.
+    """
+    return types.Array(types.float64, ndim, "A")
 
 
 @cache

@@ -2,7 +2,7 @@
 
 NumPy draws a gap in 4 ns, and lets go of the interpreter's lock at every call; here it takes 2.5,
 with the time of its event, and many streams are drawn in one call.  Where there is no Numba, and
-for a few gaps, NumPy draws them: nobody can tell the difference.
+for a few gaps, NumPy draws them.
 
 A stream is a row of four words: the high and the low half of PCG64's state, and of its increment.
 PCG64 (O'Neill 2014) is x <- m x + c modulo 2^128; its word is the xor of the halves, rotated by
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuized.problems.base import Array
+from continuized.support.jit import HAS_NUMBA as HAS_NUMBA  # which `clock` asks for here
 from continuized.support.jit import (
     UNCOUNTED,
     choose_by_types,

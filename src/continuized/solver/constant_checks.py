@@ -101,15 +101,17 @@ def judge(watch: Array, g2: float, y2: float, dg2: float, dgdy: float, dy2: floa
 def is_quiet(
     watch: Array, g2: float, y2: float, dg2: float, dgdy: float, dy2: float, longest: float
 ) -> bool:
-    """Whether `judge` and `verdict` would say GO_ON, and keep nothing but the number of steps, of
-    an event whose longest step this is.  Nearly all events are so, and this is quickly told.
+    """Whether `judge` and `verdict` would say GO_ON of an event whose longest step this is, and
+    find nothing to keep.  Nearly all events are so, and this is quickly told.
 
-    No square up to the largest so far is infinite or NaN, and none of a gradient has diverged.
+    What is NaN is not quiet: every comparison with it is false.
     """
     huge = HUGE if watch[EPS] < 1e-10 else HUGE_FLOAT32
     return (
         watch[TOL2] < g2 <= watch[G_MAX]
         and y2 <= watch[Y_MAX]
+        and g2 <= watch[LIMIT2]
+        and g2 + y2 < math.inf
         and watch[STEPS] >= WARM_UP
         and longest * longest * g2 < huge * huge
         and (

@@ -406,14 +406,13 @@ def _compile_loop(task: Task) -> Any:
     All is compiled here, before the threads start: there it would be once for each of them.
     """
     from continuized.problems.kernels import find_addresses
-    from continuized.process.compiled import compile_fill
-    from continuized.process.exponential import compile_draw_times
+    from continuized.process.compiled import compile_fill, exponential
     from continuized.solver.kernels.ensemble import compile_flow, compile_steps, compile_times
     from continuized.support.jit import find_address
 
     if task.compiled is None or not task.is_compiled:
         return None
-    compile_draw_times()
+    exponential.compile_draw_times()
     compile_fill(task.method.rule)
     find_addresses(task.compiled, value=True)
     extras = task.noise is not None, task.composite is not None
@@ -475,8 +474,14 @@ def _make_draw(task: Task, numbers: range) -> Callable[[Array, int], tuple[Array
         return partial(draw_rows, states, clock.rate)
     streams = [task.method.clock(child(task.root, i)).stream() for i in numbers]
 
-    def draw(t0: Array, n: int) -> tuple[Array, Array]:
+    def draw(_: Array, n: int) -> tuple[Array, Array]:
         events = [stream.draw(n) for stream in streams]
+        for number, some in zip(numbers, events, strict=True):
+            if some.size < n:
+                raise ValueError(
+                    f"the clock of run {number} has {some.k0 + some.size} events, but a compiled "
+                    f"ensemble draws {n} at once; give the method a clock that does not end"
+                )
         return np.stack([some.dt for some in events]), np.stack([some.t for some in events])
 
     return draw

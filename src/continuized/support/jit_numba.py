@@ -231,10 +231,11 @@ def _in_short_vectors(typing_context: Any) -> Any:
     """Let the function that asks for it use vectors of 256 bits, also where there are longer ones.
 
     For chains of operations on a few numbers: on processors that make longer vectors in two halves,
-    each operation ends later.  llvmlite knows only attributes without a value.
+    each operation ends later.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        # llvmlite's own `add` refuses attributes that it does not know, as all that have a value.
         set.add(builder.function.attributes, '"prefer-vector-width"="256"')
         return context.get_dummy_value()
 
