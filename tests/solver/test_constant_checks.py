@@ -246,15 +246,16 @@ def test_a_scale_of_gradients_that_overflows_is_none() -> None:
 def test_of_quiet_events_nothing_is_to_be_kept(tol: float | None, witnessing: bool) -> None:
     """Every event of a product of sizes, around the limits: `judge` and `verdict` say of what is
     called quiet that it goes on, and keep nothing but its number.  What is quiet, but not called
-    so, is a witness within rounding, for which they look closer."""
+    so, is huge, or a witness within rounding, for which they look closer."""
     start = checks.watch_for(cz.Continuized(1.0, 0.1), tol, witnessing, 2.2e-16)
     later = start.copy()
     for _ in range(checks.WARM_UP):
         checks.judge(later, 4.0, 9.0, 1.0, 1.0, 1.0)
     # After a gradient that was skipped, for its step was too long: it counts as the largest.
-    skipped, huge = later.copy(), later.copy()
-    skipped[checks.G_MAX] = 1e305
-    huge[[checks.G_MAX, checks.Y_MAX, checks.LIMIT2]] = 1.5e308, 1.5e308, math.inf
+    skipped, huge = later.copy(), start.copy()
+    checks.judge(skipped, 1e305, 9.0, 1.0, 1.0, 1.0)
+    for square in (1.5e308, 1.0) * checks.WARM_UP:
+        checks.judge(huge, square, 1.5e308 / square, 1.0, 1.0, 1.0)
     start[[checks.G_MAX, checks.Y_MAX]] = 4.0, 9.0  # of f at the start: nothing is too large yet
     sizes = (0.0, 0.2, 1.0, 4.0, 4.1, 1e21, 1e300, 1.5e308, math.inf, math.nan)
     products = (-1.0, 0.0, 0.05, 0.3, 1.0, math.inf, math.nan)
@@ -265,14 +266,23 @@ def test_of_quiet_events_nothing_is_to_be_kept(tol: float | None, witnessing: bo
                 squares, after = (g2, y2, dg2, dgdy, 1.0), before.copy()
                 size2 = checks.judge(after, *squares)
                 signal = checks.verdict(after, size2, size2, 1e-170, longest)
-                after[checks.STEPS] = before[checks.STEPS]
+                after[[checks.STEPS, checks.QUIET2]] = before[[checks.STEPS, checks.QUIET2]]
                 goes_on = signal == checks.GO_ON and np.array_equal(after, before, equal_nan=True)
                 is_quiet = checks.is_quiet(before, *squares, longest)
                 counts[is_quiet] += 1
                 if is_quiet:
                     assert goes_on, (squares, longest)
-                elif goes_on and before is not start:
+                elif goes_on and before is not start and g2 <= checks.SMALL_TO_ALL:
                     is_pair = math.isfinite(dg2 + dgdy) and dg2 <= dgdy and dgdy >= 0.1
                     assert witnessing, squares
                     assert not is_pair, squares
     assert min(counts.values()) > 100
+
+
+def test_quiet_events_are_counted_while_it_is_found_out_what_is_too_large() -> None:
+    seen = watch()
+    for size2 in [1.0] * 12 + [1e15]:
+        squares = (size2, 1.0, 0.0, 0.0, 0.0)
+        if not checks.is_quiet(seen, *squares, 1.0):
+            checks.judge(seen, *squares)
+    assert seen[checks.LIMIT2] == pytest.approx(1e20)  # by the first ten, not by the last

@@ -26,14 +26,18 @@ ERRORS = 100.0
 SLACK = 1e-6
 
 # The entries of `watch`: what the run is watched for, and what was seen.
-TOL2, LIMIT2, L, MU, EPS, STEPS, G_MAX, Y_MAX, L_SEEN, MU_SEEN = range(10)
-WATCH_SIZE = 10
+# QUIET2: the largest |g|^2 that tells nothing new (`is_quiet`), -1 until there is one.
+TOL2, LIMIT2, L, MU, EPS, STEPS, G_MAX, Y_MAX, L_SEEN, MU_SEEN, QUIET2 = range(11)
+WATCH_SIZE = 11
 
 GO_ON, SMALL_GRADIENT, NOT_FINITE, DIVERGED = range(4)
 
 # A gradient this many times larger than all of the first `WARM_UP` is divergence.
 BLOW_UP = 1e10
 WARM_UP = 10
+
+# A square that may be added to any number: the sum does not overflow.
+SMALL_TO_ALL = 1e290
 
 # Steps stay below this, and so do entries of y: then x and z cannot overflow.
 HUGE, HUGE_FLOAT32 = 1e153, 1e30
@@ -95,6 +99,8 @@ def judge(watch: Array, g2: float, y2: float, dg2: float, dgdy: float, dy2: floa
     if watch[STEPS] < WARM_UP:
         watch[LIMIT2] = BLOW_UP * BLOW_UP * watch[G_MAX]
     watch[STEPS] += 1.0
+    if watch[STEPS] >= WARM_UP:
+        watch[QUIET2] = min(watch[G_MAX], watch[LIMIT2], SMALL_TO_ALL)
     return g2
 
 
@@ -108,11 +114,8 @@ def is_quiet(
     """
     huge = HUGE if watch[EPS] < 1e-10 else HUGE_FLOAT32
     return (
-        watch[TOL2] < g2 <= watch[G_MAX]
+        watch[TOL2] < g2 <= watch[QUIET2]
         and y2 <= watch[Y_MAX]
-        and g2 <= watch[LIMIT2]
-        and g2 + y2 < math.inf
-        and watch[STEPS] >= WARM_UP
         and longest * longest * g2 < huge * huge
         and (
             math.isnan(watch[L])
@@ -175,6 +178,7 @@ def watch_for(method: Method, tol: float | None, witnessing: bool, eps: float) -
     watch[MU] = method.mu
     watch[EPS] = eps
     watch[MU_SEEN] = math.inf
+    watch[QUIET2] = -1.0
     return watch
 
 
