@@ -21,8 +21,8 @@ from tests.invariants.registry import same_bits
 ENOUGH = 400_000 if HAS_NUMBA else 2_000  # of which 1.1 % are not below the density for sure
 
 
-class Words:
-    """A bit generator of NumPy's whose words are given, and counted."""
+class CountingGenerator:
+    """A bit generator for NumPy that gives the word `next` each time, and counts what is drawn."""
 
     lock = threading.Lock()
 
@@ -42,7 +42,7 @@ class Words:
 
         self.next, self.count = 0, 0
         draw = word(lambda _: self._draw())
-        # 0 where a double is asked for: what is below the density at all is taken then.
+        # A double is always 0: then the second test accepts every place.
         self._kept = Interface(None, draw, short(lambda _: 0), real(lambda _: self._count()), draw)
         make = ctypes.pythonapi.PyCapsule_New
         make.restype, make.argtypes = (
@@ -62,7 +62,7 @@ class Words:
 
 def test_the_tables_are_those_of_numpy() -> None:
     """Every width to the bit; every place that is taken at once, and the next one, which is not."""
-    words = Words()
+    words = CountingGenerator()
     rng = np.random.Generator(words)  # type: ignore[arg-type]
 
     def draw(box: int, place: int) -> tuple[float, int]:
@@ -80,9 +80,9 @@ def test_the_tables_are_those_of_numpy() -> None:
     assert draw(0, 2**53 - 1)[0] == exponential.TAIL  # - log(1 - 0)
     ends = np.array([0.0, *widths[1:] * 2.0**53])
     np.testing.assert_allclose(heights, np.exp(-ends), rtol=4e-15)
-    # A box and what stands on it are of one area, that of the base.
+    # Every box has the area of the base.
     np.testing.assert_allclose(
-        ends[1:] * -np.diff(heights, append=0.0)[:-1], widths[0] * 2.0**53 * heights[-1], rtol=1e-12
+        ends[1:] * -np.diff(heights), widths[0] * 2.0**53 * heights[-1], rtol=1e-12
     )
 
 
@@ -117,7 +117,7 @@ def test_a_clock_gives_the_same_events_with_and_without_compiled_code(
 ) -> None:
     """Blocks on both sides of the sizes from which it is used; and its marks are its own."""
     clock = cz.clock.Poisson(7, rate, marks=cz.marks.Categorical([0.25, 0.75]))
-    sizes = (3, clocks.LONG_RUN, 3, clocks.LARGE_BLOCK, clocks.LARGE_BLOCK - 1, 5000)
+    sizes = (3, clocks.LONG_RUN, 3, clocks.COMPILED_BLOCK, clocks.COMPILED_BLOCK - 1, 5000)
     drawn = []
     monkeypatch.setattr(exponential, "draw_from", note_calls(exponential.draw_from, drawn))
     streams = clock.stream(), clock.stream()
@@ -129,7 +129,7 @@ def test_a_clock_gives_the_same_events_with_and_without_compiled_code(
         for got, wanted in zip(ours[2:], theirs[2:], strict=True):
             assert same_bits(got, wanted)
     assert streams[0].t == streams[1].t
-    assert drawn == ([clocks.LONG_RUN, clocks.LARGE_BLOCK, 5000] if HAS_NUMBA else [])
+    assert drawn == ([clocks.LONG_RUN, clocks.COMPILED_BLOCK, 5000] if HAS_NUMBA else [])
 
 
 def note_calls(function: Any, noted: list[int]) -> Any:

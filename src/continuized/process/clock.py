@@ -34,9 +34,11 @@ __all__ = ["Clock", "Event", "Events", "Merged", "Poisson", "Recorded", "Stream"
 Floats = NDArray[np.float64]
 
 LARGEST_RATE = 1e100
+# Looked up among the loaded modules and never imported here: that would import Numba (0.3 s).
 EXPONENTIAL = "continuized.process.exponential"
-LONG_RUN = 4096  # events, from which on it pays to load, or even to compile, what draws them,
-LARGE_BLOCK = 512  # and of a block, from which it is quicker than NumPy
+# Compiled code draws a block if both of these are reached.
+LONG_RUN = 4096  # events of the run, this block included: then reading or compiling the code pays
+COMPILED_BLOCK = 512  # events of the block: NumPy draws smaller ones more quickly
 SKIPPED_AT_ONCE = 2**16  # events drawn at once, where they are only counted
 
 
@@ -156,7 +158,7 @@ class Stream(Checkpointed):
     def _draw_times(self, n: int) -> tuple[Floats, Floats]:
         """Draw the gaps before the next n events, and their times."""
         dt = self.gaps(n)
-        # A look at one number takes less than a microsecond, at an array of one more than two.
+        # One gap is compared as a float in less than a microsecond; an array takes over two.
         if not (float(dt[0]) >= 0.0 if dt.size == 1 else (dt >= 0.0).all()):
             raise ValueError(f"a clock must draw gaps >= 0, got {float(np.min(dt))!r}")
         if self._times is not None:
@@ -234,7 +236,8 @@ class Poisson(Clock):
     """Events at the times of a Poisson process: independent exponential gaps of mean 1/rate.
 
     With `marks`, a law such as `cz.marks.Categorical(p)`, every event has a mark drawn from it.
-    The times do not depend on the marks, and times a rate are those of rate 1.
+    The times do not depend on the marks.  Multiplied by the rate, they are those of rate 1, up to
+    rounding.
 
     rng: int, SeedSequence or Generator; None takes one from the system, once.  The rate is a finite
     number > 0, from 1e-100 to 1e100.  Raises TypeError where `marks` is no law.
@@ -259,8 +262,11 @@ class Poisson(Clock):
 
 
 class PoissonStream(Stream):
-    """Draws the gaps of long runs by compiled code, where a run has loaded it: they are the same
-    bits."""
+    """The stream of a Poisson clock.
+
+    Large blocks of long runs are drawn by compiled code, if something has imported it already
+    (`process.compiled` does); it draws the same bits as NumPy.
+    """
 
     def __init__(self, clock: Poisson) -> None:
         marks, others = _make_marks(clock.marks, clock.root)
@@ -269,16 +275,16 @@ class PoissonStream(Stream):
         self._rate = clock.rate
 
     def _draw_gaps(self, n: int) -> Floats:
-        # The ziggurat of standard_exponential rarely calls a transcendental function, so
-        # its draws are the same bits on every machine.
+        # standard_exponential calls exp or log1p for about 1 gap in 100 only.  All other gaps are
+        # the same bits on every machine.
         gaps = self.generators[0].standard_exponential(n)
         return gaps if self._rate == 1.0 else gaps / self._rate
 
     def _draw_times(self, n: int) -> tuple[Floats, Floats]:
-        is_long = n >= LARGE_BLOCK and self.k + n >= LONG_RUN
+        is_long = n >= COMPILED_BLOCK and self.k + n >= LONG_RUN
         compiled: Any = sys.modules.get(EXPONENTIAL) if is_long else None
         if compiled is None or not compiled.HAS_NUMBA or self.gaps != self._draw_gaps:
-            return super()._draw_times(n)  # also where somebody has put other gaps in their place
+            return super()._draw_times(n)  # also where a user has replaced `gaps`
         drawn: tuple[Floats, Floats] = compiled.draw_from(self.generators[0], self._rate, self.t, n)
         return drawn
 

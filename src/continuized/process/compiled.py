@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.process import exponential as exponential  # `clock` looks whether it is loaded
+from continuized.process import exponential as exponential  # so that `clock` finds it loaded
 from continuized.process import flow, methods, parameters
 from continuized.process.clock import Events
 from continuized.process.coefficients import CARRY, COEFFICIENTS, GAMMA, GAMMA_PRIME, A, B, Rule

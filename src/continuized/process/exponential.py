@@ -40,28 +40,32 @@ Words = NDArray[np.uint64]
 _WORD = 2**64
 _M_HIGH, _M_LOW = np.uint64(0x2360ED051FC65DA4), np.uint64(0x4385DF649FCCF645)  # m of PCG64
 _HALF, _LOW_HALF = np.uint64(32), np.uint64(2**32 - 1)
-_ROTATION, _BITS, _ROTATIONS = np.uint64(58), np.uint64(64), np.uint64(63)
+_ROTATION_SHIFT = np.uint64(58)  # leaves the six highest bits of a word
+_BITS, _BITS_MASK, _TOP_BIT = np.uint64(64), np.uint64(63), np.uint64(63)
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
-# Of a word, 3 bits are not used, 8 choose a box, and 53 a place in it.
-_UNUSED, _BOX_BITS, _BOXES = np.uint64(3), np.uint64(8), np.uint64(255)
-_FRACTION, _UNIT = np.uint64(11), 2.0**-53
+# Of the word of a gap, 3 bits are not used, 8 choose a box, and 53 a place in it.
+_UNUSED, _BOX_BITS, _BOX_MASK = np.uint64(3), np.uint64(8), np.uint64(255)
+# Of the word of a uniform number, 11 bits are not used.
+_UNIFORM_SHIFT, _UNIT = np.uint64(11), 2.0**-53
 
-# Where the tail begins: the boxes above it, each of the area of the base, then end at exp(0).
+# r, where the tail begins: with this r, 255 boxes of the area of the base reach exp(0) = 1 exactly.
 TAIL_DIGITS = "7.6971174701310497140446280481"
 TAIL = float(TAIL_DIGITS)
-DIGITS = 28  # which the tables are computed with, to be the nearest doubles
+DIGITS = 28  # of the decimals from which the tables are rounded to the nearest doubles
 
 
 @cache
 def tables() -> tuple[Array, Words, Array]:
-    """Make the tables of the ziggurat, an entry for the base and for each box from the top down.
+    """Make the tables of the ziggurat.  Entry 0 is the base, entries 1, ..., 255 the boxes from the
+    top down, with right ends x_1 < ... < x_255 = r.
 
-    Their right ends, by 2^-53; the places, of 2^53, left of which all of a box lies below the
-    density, even numbers as NumPy's; and the density at the right ends.
+    widths: x_i times 2^-53; for the base, its area over exp(-r), times 2^-53.
+    places: of the 2^53 places in a box, those less than this are below the density for sure; even
+    numbers, as NumPy's are.
+    heights: exp(-x_i); entry 0 is 1, the top of box 1.
 
-    With area v of all boxes and right ends x_255 = r, x_254, ..., the density at x_{i-1} is
-    exp(-x_i) + v / x_i.
+    With v the area of each box, exp(-x_{i-1}) = exp(-x_i) + v / x_i.
     """
     from decimal import Decimal, localcontext
 
@@ -101,13 +105,13 @@ def advance(high: Any, low: Any, c_high: Any, c_low: Any) -> tuple[Any, Any]:
 
 def word_of(high: Any, low: Any) -> Any:
     """The word that PCG64 gives in this state."""
-    word, turn = high ^ low, high >> _ROTATION
-    return (word >> turn) | (word << ((_BITS - turn) & _ROTATIONS))
+    word, turn = high ^ low, high >> _ROTATION_SHIFT
+    return (word >> turn) | (word << ((_BITS - turn) & _BITS_MASK))
 
 
 def uniform(word: Any) -> float:
     """The number in [0, 1) that NumPy makes of a word."""
-    return np.int64(word >> _FRACTION) * _UNIT
+    return np.int64(word >> _UNIFORM_SHIFT) * _UNIT
 
 
 def entries(box: Any) -> tuple[float, Any, float]:
@@ -141,7 +145,7 @@ def draw_times(states: Words, rate: float, t0: Array, dt: Array, t: Array) -> No
             while i < gaps.size:
                 high, low = advance(high, low, c_high, c_low)
                 word = word_of(high, low) >> _UNUSED
-                box, place = word & _BOXES, word >> _BOX_BITS
+                box, place = word & _BOX_MASK, word >> _BOX_BITS
                 width, sure, _ = entries(box)
                 gap, is_sure = np.int64(place) * width, place < sure
                 if not is_sure:
@@ -199,7 +203,7 @@ def draw_from(
 def seed_states(words: Words) -> Words:
     """Return the states of PCG64 after seeds of four words each, a row each."""
     high, low, c_high, c_low = words.T
-    c_high, c_low = (c_high << _ONE) | (c_low >> _ROTATIONS), (c_low << _ONE) | _ONE
+    c_high, c_low = (c_high << _ONE) | (c_low >> _TOP_BIT), (c_low << _ONE) | _ONE
     low = low + c_low
     high = high + c_high + (low < c_low)
     return np.stack([*advance(high, low, c_high, c_low), c_high, c_low], axis=1)

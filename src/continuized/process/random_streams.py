@@ -19,8 +19,8 @@ TIMES, MARKS, METRICS, LINKS, COUNTED = 0, 1, 2, 3, 4
 ROWS = LINKS
 
 # The hash of NumPy's SeedSequence, whose streams NumPy promises to keep.
-_FIRST, _TIMES_EACH = 0x43B0D7E5, 0x931E8875  # of the constants that words are hashed with
-_FIRST_OUT, _TIMES_EACH_OUT = 0x8B51F9DD, 0x58F38DED  # the same, for the output
+_FIRST, _FACTOR = 0x43B0D7E5, 0x931E8875  # of the constants that words are hashed with
+_FIRST_OUT, _FACTOR_OUT = 0x8B51F9DD, 0x58F38DED  # the same, for the output
 _LEFT, _RIGHT = np.uint32(0xCA01F9DD), np.uint32(0x4973F715)  # a word mixed into the pool
 _HALF = np.uint32(16)
 _Words = NDArray[np.uint32]
@@ -56,7 +56,7 @@ def generator(root: Root, key: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(child(root, key)))
 
 
-class _Ready(ISeedSequence):
+class _KnownSeed(ISeedSequence):
     """The words that a seed sequence would give to PCG64."""
 
     def __init__(self, words: NDArray[np.uint64]) -> None:
@@ -74,7 +74,7 @@ def generators(root: Root, numbers: range, key: int) -> list[np.random.Generator
     A seed sequence takes 10 microseconds to make and to read, one by one: hashed in vectors, a
     quarter of one.
     """
-    seeds: list[Any] = [_Ready(words) for words in seed_words(root, numbers, key)]
+    seeds: list[Any] = [_KnownSeed(words) for words in seed_words(root, numbers, key)]
     return [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
 
 
@@ -87,22 +87,22 @@ def seed_words(root: Root, numbers: range, key: int) -> NDArray[np.uint64]:
     # What stands before the two words of (number, key) is hashed and mixed already.  It took a
     # constant for each word and place in the pool, and each constant is a multiple of the last.
     before = max(size, _length(parent.entropy)) + sum(map(_length, parent.spawn_key))
-    first = _FIRST * pow(_TIMES_EACH, size * before, 2**32) % 2**32
-    constants = _multiples(first, _TIMES_EACH, 2 * size)
+    first = _FIRST * pow(_FACTOR, size * before, 2**32) % 2**32
+    constants = _make_constants(first, _FACTOR, 2 * size)
     pool = parent.pool[:, np.newaxis]  # a row for each place, a column for each number
     for i, word in enumerate((np.array(numbers, np.uint32), np.uint32(key))):
         hashed = _hash(word, constants[i * size : (i + 1) * size + 1])
         mixed = pool * _LEFT - hashed * _RIGHT
         pool = mixed ^ (mixed >> _HALF)
-    out = _hash(pool[np.arange(8) % size], _multiples(_FIRST_OUT, _TIMES_EACH_OUT, 8))
+    out = _hash(pool[np.arange(8) % size], _make_constants(_FIRST_OUT, _FACTOR_OUT, 8))
     return np.ascontiguousarray(out.T, "<u4").view("<u8").astype(np.uint64, copy=False)
 
 
-def _multiples(first: int, times: int, n: int) -> _Words:
+def _make_constants(first: int, factor: int, n: int) -> _Words:
     """Return the first constant of a hash and the n after it, as a column."""
     constants = [first]
     for _ in range(n):
-        constants.append(constants[-1] * times % 2**32)
+        constants.append(constants[-1] * factor % 2**32)
     return np.array(constants, np.uint32)[:, np.newaxis]
 
 

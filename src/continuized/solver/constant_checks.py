@@ -25,9 +25,10 @@ from continuized.process.stepper import Status
 ERRORS = 100.0
 SLACK = 1e-6
 
-# The entries of `watch`: what the run is watched for, and what was seen.
-# QUIET2: the largest |g|^2 that tells nothing new (`is_quiet`), -1 until there is one.
-TOL2, LIMIT2, L, MU, EPS, STEPS, G_MAX, Y_MAX, L_SEEN, MU_SEEN, QUIET2 = range(11)
+# The entries of `watch`: what the run is watched for, and what was seen.  A 2 marks a square.
+# STEPS: the number of events; compiled loops count the quiet ones themselves.
+# QUIET2: the largest |g|^2 that tells nothing new (`is_quiet`); -1 during the first WARM_UP events.
+TOL2, LIMIT2, L, MU, EPS, STEPS, G_MAX2, Y_MAX2, L_SEEN, MU_SEEN, QUIET2 = range(11)
 WATCH_SIZE = 11
 
 GO_ON, SMALL_GRADIENT, NOT_FINITE, DIVERGED = range(4)
@@ -36,8 +37,9 @@ GO_ON, SMALL_GRADIENT, NOT_FINITE, DIVERGED = range(4)
 BLOW_UP = 1e10
 WARM_UP = 10
 
-# A square that may be added to any number: the sum does not overflow.
-SMALL_TO_ALL = 1e290
+# A square up to this may be added to any finite number: it is less than half a unit in the last
+# place of the largest float64, so that g2 + y2 in `judge` does not overflow.
+NEVER_OVERFLOWS = 1e290
 
 # Steps stay below this, and so do entries of y: then x and z cannot overflow.
 HUGE, HUGE_FLOAT32 = 1e153, 1e30
@@ -81,42 +83,48 @@ def errors(L: float, eps: float, g_max2: float, y_max2: float) -> tuple[float, f
     return ERRORS * eps * math.sqrt(g_max2) + L * error_y, error_y
 
 
-def judge(watch: Array, g2: float, y2: float, dg2: float, dgdy: float, dy2: float) -> float:
-    """The witnesses, and |g|^2 for the stopping tests; NaN if g or y is not finite.
+def is_short(longest: float, g2: float, eps: float) -> bool:
+    """Tell whether a step of this length is too short to make x or z overflow; not if g2 is NaN."""
+    huge = HUGE if eps < 1e-10 else HUGE_FLOAT32  # float64 or float32
+    return longest * longest * g2 < huge * huge
 
-    Given |g|^2, |y|^2, |dg|^2, <dg, dy>, |dy|^2, the differences being those from the event before;
-    these are not used unless there may be witnesses.
+
+def judge(watch: Array, g2: float, y2: float, dg2: float, dgdy: float, dy2: float) -> float:
+    """Keep in `watch` what an event shows; return |g|^2, or NaN if g or y is not finite.
+
+    Given |g|^2, |y|^2, |dg|^2, <dg, dy>, |dy|^2, where dg and dy are the differences from the event
+    before.  The last three are used only where there may be witnesses.
     """
     if not math.isfinite(g2 + y2):
         return math.nan
-    watch[G_MAX], watch[Y_MAX] = max(watch[G_MAX], g2), max(watch[Y_MAX], y2)
+    watch[G_MAX2], watch[Y_MAX2] = max(watch[G_MAX2], g2), max(watch[Y_MAX2], y2)
     if watch[STEPS] > 0.0 and not math.isnan(watch[L]):
-        scale = (watch[EPS], watch[G_MAX], watch[Y_MAX])
+        scale = (watch[EPS], watch[G_MAX2], watch[Y_MAX2])
         shown_L = seen_L(dg2, dgdy, dy2, watch[L], *scale)
         shown_mu = seen_mu(dgdy, dy2, watch[L], watch[MU], *scale)
         watch[L_SEEN] = max(watch[L_SEEN], shown_L)
         watch[MU_SEEN] = min(watch[MU_SEEN], shown_mu)
     if watch[STEPS] < WARM_UP:
-        watch[LIMIT2] = BLOW_UP * BLOW_UP * watch[G_MAX]
+        watch[LIMIT2] = BLOW_UP * BLOW_UP * watch[G_MAX2]
     watch[STEPS] += 1.0
     if watch[STEPS] >= WARM_UP:
-        watch[QUIET2] = min(watch[G_MAX], watch[LIMIT2], SMALL_TO_ALL)
+        watch[QUIET2] = min(watch[G_MAX2], watch[LIMIT2], NEVER_OVERFLOWS)
     return g2
 
 
 def is_quiet(
     watch: Array, g2: float, y2: float, dg2: float, dgdy: float, dy2: float, longest: float
 ) -> bool:
-    """Whether `judge` and `verdict` would say GO_ON of an event whose longest step this is, and
-    find nothing to keep.  Nearly all events are so, and this is quickly told.
+    """Tell whether an event needs no closer look, as nearly all do.
 
-    What is NaN is not quiet: every comparison with it is false.
+    Then `verdict` would return GO_ON, and `judge` would change nothing in `watch` but STEPS.
+    longest: the larger of gamma and gamma_prime.  NaN is never quiet: comparisons with it are
+    false.
     """
-    huge = HUGE if watch[EPS] < 1e-10 else HUGE_FLOAT32
     return (
         watch[TOL2] < g2 <= watch[QUIET2]
-        and y2 <= watch[Y_MAX]
-        and longest * longest * g2 < huge * huge
+        and y2 <= watch[Y_MAX2]
+        and is_short(longest, g2, watch[EPS])
         and (
             math.isnan(watch[L])
             or (dg2 * (1.0 - SLACK) <= watch[L] * dgdy and watch[MU] * dy2 * (1.0 - SLACK) <= dgdy)
@@ -129,16 +137,14 @@ def verdict(watch: Array, g2: float, small2: float, gamma: float, gamma_prime: f
 
     small2: the square of what tol is compared with, |g| itself or the norm of a gradient mapping.
     """
-    longest = max(gamma, gamma_prime)
-    huge = HUGE if watch[EPS] < 1e-10 else HUGE_FLOAT32
-    if not longest * longest * g2 < huge * huge:
-        return NOT_FINITE  # so is a g2 that is NaN
+    if not is_short(max(gamma, gamma_prime), g2, watch[EPS]):
+        return NOT_FINITE  # also where g2 is NaN
     if g2 > watch[LIMIT2]:
         return DIVERGED
     return SMALL_GRADIENT if small2 <= watch[TOL2] else GO_ON
 
 
-FORMULAS = (seen_L, seen_mu, errors)
+FORMULAS = (seen_L, seen_mu, errors, is_short)
 
 
 SIGNALS = {NOT_FINITE: Status.NOT_FINITE, DIVERGED: Status.DIVERGED}
@@ -157,7 +163,7 @@ def scale_of_gradients(watch: Array, L: float, f0: float) -> None:
     """
     scale = 2.0 * L * abs(f0)
     if math.isfinite(scale):
-        watch[G_MAX] = scale
+        watch[G_MAX2] = scale
 
 
 def squared_tol(tol: float | None) -> float:

@@ -406,31 +406,33 @@ def _compile_loop(task: Task) -> Any:
     All is compiled here, before the threads start: there it would be once for each of them.
     """
     from continuized.problems.kernels import find_addresses
-    from continuized.process.compiled import compile_fill, exponential
+    from continuized.process.compiled import compile_fill
+    from continuized.process.exponential import compile_draw_times
     from continuized.solver.kernels.ensemble import compile_flow, compile_steps, compile_times
     from continuized.support.jit import find_address
 
     if task.compiled is None or not task.is_compiled:
         return None
-    exponential.compile_draw_times()
+    compile_draw_times()
     compile_fill(task.method.rule)
     find_addresses(task.compiled, value=True)
     extras = task.noise is not None, task.composite is not None
-    loop = task.x0.dtype, task.compiled.kind, *extras
+    kind = task.x0.dtype, task.compiled.kind, *extras
     if task.steps:
         _ = task.compiled.fun  # for f at the start
-        return compile_steps(*loop)
-    return partial(compile_times(*loop), find_address(compile_flow(task.method.flow_rule)))
+        return compile_steps(*kind)
+    return partial(compile_times(*kind), find_address(compile_flow(task.method.flow_rule)))
 
 
 def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk:
+    """Take the runs of a chunk, block by block, until they are done or `over` is not empty."""
     from continuized.problems.kernels import find_addresses
     from continuized.process.compiled import rows_of_coefficients
     from continuized.solver.kernels.ensemble import Asked
 
     runs, dim, dtype = len(rows.fun), task.x0.size, task.x0.dtype
     per_line = LINE // dtype.itemsize
-    width = -(-dim // per_line) * per_line  # so that every vector begins with a line
+    width = -(-dim // per_line) * per_line  # so that every vector begins at a cache line
     states = aligned_zeros((runs, 2, width), dtype)
     states[:, 0, :dim], states[:, 1, :dim] = task.x0.ravel(), task.z0.ravel()
     scratch = aligned_zeros((dim,), dtype)
@@ -467,7 +469,8 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
 def _make_draw(task: Task, numbers: range) -> Callable[[Array, int], tuple[Array, Array]]:
     """Make what draws the next n gaps of these runs, and the times of their events after t0."""
     clock = task.method.clock(task.root)
-    if type(clock) is Poisson and clock.root is task.root:  # then all are drawn together
+    # Its times come from the given root alone: the streams of all runs are drawn at once.
+    if type(clock) is Poisson and clock.root is task.root:
         from continuized.process.exponential import draw_rows, seed_states
 
         states = seed_states(seed_words(task.root, numbers, TIMES))

@@ -228,10 +228,10 @@ subtract_pair: Any = intrinsic(_subtract_pair)
 
 
 def _in_short_vectors(typing_context: Any) -> Any:
-    """Let the function that asks for it use vectors of 256 bits, also where there are longer ones.
+    """Let LLVM prefer vectors of 256 bits in the calling function, even where longer ones exist.
 
-    For chains of operations on a few numbers: on processors that make longer vectors in two halves,
-    each operation ends later.
+    For chains of operations on a few numbers: some processors execute a longer vector as two
+    halves, and the next operation of the chain waits for both.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -292,10 +292,10 @@ def compile_high_word(function: Callable[[Any, Any], Any]) -> None:
 
 
 def _scratch(typing_context: Any, size: Any, number: Any) -> Any:
-    """A vector of `size` numbers, a constant, of a class, that lives as long as the function that
-    asks for it.
+    """Make a vector of `size` numbers of the class `number`, on the stack of the calling function.
 
-    On the stack: no memory is asked for, and LLVM knows that no other array overlaps it.
+    It lives until that function returns, and its entries are not set.  `size` must be a constant
+    when compiling.  No memory is allocated, and LLVM knows that no other array overlaps it.
     """
     if not isinstance(size, types.IntegerLiteral):
         return None

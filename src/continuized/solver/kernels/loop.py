@@ -42,6 +42,7 @@ from continuized.solver.constant_checks import (
     DIVERGED,
     GO_ON,
     NOT_FINITE,
+    STEPS,
     is_quiet,
     judge,
     verdict,
@@ -100,7 +101,8 @@ def decide(watch, sums, row):
     squares = float(g2), float(y2), float(dg2), float(dgdy), float(dy2)
     gamma, gamma_prime = row[GAMMA], row[GAMMA_PRIME]
     if is_quiet(watch, *squares, max(gamma, gamma_prime)):
-        return GO_ON  # not even counted: the first events alone are
+        watch[STEPS] += 1.0
+        return GO_ON
     size2 = judge(watch, *squares)
     return verdict(watch, size2, size2, gamma, gamma_prime)
 
@@ -112,13 +114,13 @@ compile_formulas(add_noise, add_squares, add_products)
 # `work` at a time.
 
 
-def _mix_next_in_numpy(work, coefficients, i):
+def _mix_to_in_numpy(work, coefficients, i):
     a, b, _, _, _ = coefficients[i].astype(work.dtype)
     work[NOW + Y], work[NOW + W] = mix(work[X], work[Z], a, b)
 
 
 @inline
-@in_numpy(_mix_next_in_numpy)
+@in_numpy(_mix_to_in_numpy)
 def mix_to(work, coefficients, i):
     """Mix to y and z at event i of the block, before its jump."""
     real = work.dtype.type
@@ -351,7 +353,7 @@ def make_small_loop(asked, witnessing):
     def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
         """Do what the loop of `make_loop` does."""
         in_short_vectors()
-        real, signal, last = work.dtype.type, GO_ON, coefficients.shape[0] - 1
+        real, signal, final = work.dtype.type, GO_ON, coefficients.shape[0] - 1
         x, z = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
         y_last, g_last = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
         y, w, g = (
@@ -365,10 +367,10 @@ def make_small_loop(asked, witnessing):
         for c in range(IN_REGISTERS):
             y[c], w[c] = mix(x[c], z[c], a, b)
             g[c] = 0.0
-        while i <= last and signal == GO_ON:
+        while i <= final and signal == GO_ON:
             ask(grad, asked_at, answer, data)
             gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
-            following = min(i + 1, last)
+            following = min(i + 1, final)
             a, b = real(coefficients[following, A]), real(coefficients[following, B])
             zero = real(0.0)
             sums = zero, zero, zero, zero, zero
@@ -456,10 +458,11 @@ def take_events(
     done, signal = loop(*known, coefficients, watch, i)
     ended = signal
     while ended in FORBIDDEN:
-        # Its step is taken already: go back, and take the events before it once more.  That they
-        # are fewer this time can only be where a gradient of the user's own is not what it was.
-        work[:NOW], judged = before[0], before[1].copy()
+        # The loop has already taken the forbidden step.  Go back to the start, and take only the
+        # events before it, on a copy of `watch`: what was seen stays.  Another event can be
+        # forbidden now only if a gradient of the user's own is not the same when asked again.
+        work[:NOW], watch_again = before[0], before[1].copy()
         if done == i:
             break
-        done, ended = loop(*known, coefficients[:done], judged, i)
+        done, ended = loop(*known, coefficients[:done], watch_again, i)
     return done, signal

@@ -250,7 +250,7 @@ class _KnownConstants(Stepper):
             return SEPARATED + skipped
         if math.isinf(arrays.inner(self.x, self.x)):
             return stopping.TOO_LARGE + skipped
-        stays = self.criterion**2 > 0.25 * self.watch[checks.G_MAX]
+        stays = self.criterion**2 > 0.25 * self.watch[checks.G_MAX2]
         return (stopping.GOES_AWAY if stays and self._is_far() else "") + skipped
 
     def fingerprint(self) -> Any:
