@@ -8,7 +8,7 @@ gradient is called by its address, whatever the problem: beside a proximal step,
 from __future__ import annotations
 
 import math
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,12 @@ from continuized.process.methods import follow, jump
 from continuized.process.prox import FORMULAS, clip, entry_penalty, entry_step, is_mostly_rounding
 from continuized.solver.constant_checks import GO_ON, TOL2, judge, verdict
 from continuized.solver.kernels.loop import (
+    DIM,
+    EVENTS,
     FORBIDDEN,
     LAST,
     NOW,
+    PSI,
     WRONG_SIZE,
     G,
     W,
@@ -32,12 +35,14 @@ from continuized.solver.kernels.loop import (
     Z,
     add_products,
     add_squares,
+    find_told,
     inline,
     keep_states,
     mix_to,
 )
 from continuized.support.jit import (
     UNCOUNTED,
+    array_at,
     compile_formulas,
     find_address,
     jit,
@@ -45,6 +50,8 @@ from continuized.support.jit import (
     types,
     vector,
 )
+
+PSI_ROWS = 4  # l1, l2, low and high of each entry (`Composite.entry_constants`)
 
 # One entry; that psi is None is known when compiling.
 
@@ -152,18 +159,23 @@ def make_loop(eps: float) -> Any:
     return loop
 
 
-def make_step(eps: float) -> Any:
-    """Make the step for numbers of this rounding unit."""
+def make_step(real: Any, eps: float) -> Any:
+    """Make the step for numbers of this class and rounding unit."""
 
-    def step(psi, g, work, coefficients, watch, i):
-        """Do what `loop.step` does, with psi."""
-        if g.size != work.shape[1]:
+    def step(g, told, i):
+        """Do what `loop.step` does, with psi; x and z are written at every event."""
+        table, work, xs, zs, coefficients, watch, given = find_told(told, real)
+        if g.size != table[DIM]:
             return WRONG_SIZE
+        psi = array_at(np.uintp(table[PSI]), (PSI_ROWS, g.size), real)
         for c in range(work.shape[1]):
             work[NOW + G, c] = g[c]
         signal = take_event(work, psi, coefficients, watch, i, eps)
         if signal not in FORBIDDEN:
-            mix_to(work, coefficients, min(i + 1, coefficients.shape[0] - 1))
+            keep_states(work, xs, zs, i)
+            mix_to(work, coefficients, min(i + 1, table[EVENTS] - 1))
+            for c in range(work.shape[1]):
+                given[c] = work[NOW + Y, c]
         return signal
 
     return step
@@ -176,14 +188,9 @@ def _eps(dtype: Any) -> float:
 @cache
 def compile_step(dtype: Any) -> Any:
     """The step for iterates of this dtype, as `loop.compile_step`."""
-    rest = coefficients_type(), vector(np.float64), types.int64  # and watch, i
-    signature = types.int64(matrix(dtype), vector(dtype), matrix(dtype), *rest)
-    return jit(make_step(_eps(dtype)), signature, nogil=False, **UNCOUNTED)
-
-
-def step_of(psi: Array) -> Any:
-    """Return the step for this psi, which takes what `loop.step` does."""
-    return partial(compile_step(psi.dtype), psi)
+    signature = types.int64(vector(dtype), types.int64, types.int64)
+    step = make_step(np.dtype(dtype).type, _eps(dtype))
+    return jit(step, signature, nogil=False, **UNCOUNTED)
 
 
 @cache

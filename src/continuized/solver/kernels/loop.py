@@ -2,17 +2,18 @@
 
 It is the inside of `FixedStepper.advance`; the loop of a whole run is `solver.loop`.
 
-The vectors of a run live in one array `work`, a row each, for every array passed from Python costs
-0.1 microseconds.  x and z after the event before are the rows X and Z.  Two events have three
-rows each, which begin at LAST (the event before) and NOW (the coming one):
+The vectors of a run live in one array `work`, a row each.  x and z after the event before are the
+rows X and Z.  Events have three rows each, which begin at LAST (the event before), NOW (the coming
+one) and NEXT (the one after it, where Python gives the gradients):
 
     work[event + Y], work[event + W]  y and z of the event, mixed but before its jump
     work[event + G]                   the gradient at y
 
 One pass over the vectors makes an event: the sums for the checks, the jump, and the mix of the next
-one, in the rows of the event before, to stay in the cache.  A function that is a sum over the
+one.  Compiled loops mix it into the rows of the event before, to stay in the cache.  A function that is a sum over the
 entries of x has its gradient in the same pass too, which changes x, z and the last pair in place.
-An event whose jump the checks forbid is undone by taking those before it again.
+An event whose jump the checks forbid is undone by taking those before it again.  Gradients in Python
+are not asked for twice: their events take turns in three places, so that the last two are known.
 
 The pair of the event before is for the witnesses against the constants.  Loops where there can be
 none, for want of doubt or for noise, neither keep it nor compare.
@@ -33,7 +34,7 @@ from continuized.problems.kernels import (
     questions,
     types_of_questions,
 )
-from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B
+from continuized.process.coefficients import COEFFICIENTS, GAMMA, GAMMA_PRIME, A, B
 from continuized.process.compiled import coefficients_type
 from continuized.process.flow import mix
 from continuized.process.methods import jump
@@ -43,12 +44,15 @@ from continuized.solver.constant_checks import (
     GO_ON,
     NOT_FINITE,
     STEPS,
+    WATCH_SIZE,
     is_quiet,
     judge,
     verdict,
 )
 from continuized.support.jit import (
+    HAS_NUMBA,
     UNCOUNTED,
+    array_at,
     compile_formulas,
     in_numpy,
     in_short_vectors,
@@ -62,8 +66,8 @@ from continuized.support.jit import (
 )
 
 Y, W, G = range(3)
-X, Z, LAST, NOW = 0, 1, 2, 5
-WORK_ROWS = 8
+X, Z, LAST, NOW, NEXT = 0, 1, 2, 5, 8
+WORK_ROWS = 11
 FORBIDDEN = (NOT_FINITE, DIVERGED)  # signals of events whose step is not taken
 WRONG_SIZE = -1
 
@@ -136,30 +140,35 @@ def mix_next(work, coefficients, i):
 
 
 @inline
-def take_event(work, last, now, noise, coefficients, watch, i, witnessing):
-    """Event i of the block, whose gradient is known; returns the signal.
+def take_event(
+    work, last, now, following, answer, given, noise, coefficients, watch, i, witnessing
+):
+    """Event i of the block, whose gradient is `answer`; returns the signal.
 
-    last, now: where the rows begin of the event before, which become those of the next one, mixed
-    but without its gradient, and of this one.  witnessing: whether the gradient is compared with
-    the one before.
+    last, now, following: where the rows begin of the event before, of this one, and of the next,
+    which is mixed there and, unless it is None, in `given`.  witnessing: whether the gradient is
+    compared with the one before.
     """
     real = work.dtype.type
     y_now, z_now, g_now = work[now + Y], work[now + W], work[now + G]
-    y_last, z_last, g_last = work[last + Y], work[last + W], work[last + G]
+    y_last, g_last = work[last + Y], work[last + G]
+    y_next, z_next = work[following + Y], work[following + W]
     gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
-    following = min(i + 1, coefficients.shape[0] - 1)
-    a, b = real(coefficients[following, A]), real(coefficients[following, B])
+    i_next = min(i + 1, coefficients.shape[0] - 1)
+    a, b = real(coefficients[i_next, A]), real(coefficients[i_next, B])
     zero = real(0.0)
     sums = zero, zero, zero, zero, zero
     for c in range(work.shape[1]):
-        g, y = real(add_noise(g_now[c], noise, i, c)), y_now[c]
+        g, y = real(add_noise(answer[c], noise, i, c)), y_now[c]
         sums = add_squares(sums, g, y)
         if witnessing:
             sums = add_products(sums, g - g_last[c], y - y_last[c])
-        if noise is not None:
+        if noise is not None or given is not None:
             g_now[c] = g
         x, z = jump(y, z_now[c], g, gamma, gamma_prime)
-        y_last[c], z_last[c] = mix(x, z, a, b)
+        y_next[c], z_next[c] = mix(x, z, a, b)
+        if given is not None:
+            given[c] = y_next[c]
     return decide(watch, sums, coefficients[i])
 
 
@@ -197,61 +206,117 @@ def keep_states(work, xs, zs, i):
                 zs[i, c] = work[Z, c]
 
 
-def _step_in_numpy(g, work, coefficients, watch, i):
+# Events whose gradients Python is asked for.  Every array that is handed over takes 50 ns, so the step
+# is told by one address where all but the gradient is.
+
+(WORK, XS, ZS, COLUMNS, WATCH, DIM, ROWS_OF_XS, ROWS_OF_ZS, EVENTS, FIRST, LAST_AT, NOW_AT, NEXT_AT,
+ PSI, GIVEN) = range(15)  # fmt: skip
+TABLE_SIZE = 15
+
+
+class Asking:
+    """What the step is told of a block of events, from event `first` on.
+
+    psi: its constants, for the step of `composite`.  Compiled, the step writes the point of the
+    next gradient into the array that `lend` was given; otherwise it is in the rows of NOW.
+    """
+
+    def __init__(
+        self, work: Array, xs: Array, zs: Array, coefficients: Array, watch: Array, first: int,
+        psi: Array | None = None,
+    ) -> None:  # fmt: skip
+        self.work, self.xs, self.zs, self.watch, self.psi = work, xs, zs, watch, psi
+        self.coefficients = coefficients
+        self._columns = columns = np.ascontiguousarray(coefficients.T)
+        self._table = table = np.zeros(TABLE_SIZE, np.int64)
+        table[[WORK, XS, ZS]] = work.ctypes.data, xs.ctypes.data, zs.ctypes.data
+        table[[COLUMNS, WATCH]] = columns.ctypes.data, watch.ctypes.data
+        table[[DIM, ROWS_OF_XS, ROWS_OF_ZS, EVENTS]] = work.shape[1], *map(len, (xs, zs, coefficients))
+        table[[FIRST, LAST_AT, NOW_AT, NEXT_AT]] = first, LAST, NOW, NEXT
+        table[PSI] = 0 if psi is None else psi.ctypes.data
+        self.told: Any = table.ctypes.data if HAS_NUMBA else self
+
+    def lend(self, given: Array) -> None:
+        """Let the next points be written into a contiguous array, which is not kept alive here: who
+        lends it to the user counts the references to it."""
+        self._table[GIVEN] = given.ctypes.data
+
+
+@inline
+def find_told(told, real):
+    """Return what a step is told: the table, work, xs, zs, the coefficients, watch and given."""
+    table = array_at(np.uintp(told), (TABLE_SIZE,), np.int64)
+    n = table[DIM]
+    columns = array_at(np.uintp(table[COLUMNS]), (COEFFICIENTS, table[EVENTS]), np.float64)
+    return (
+        table,
+        array_at(np.uintp(table[WORK]), (WORK_ROWS, n), real),
+        array_at(np.uintp(table[XS]), (table[ROWS_OF_XS], n), real),
+        array_at(np.uintp(table[ZS]), (table[ROWS_OF_ZS], n), real),
+        columns.T,
+        array_at(np.uintp(table[WATCH]), (WATCH_SIZE,), np.float64),
+        array_at(np.uintp(table[GIVEN]), (n,), real),
+    )
+
+
+def _step_in_numpy(g, asking, i):
+    work, coefficients = asking.work, asking.coefficients
     y, z = work[NOW + Y], work[NOW + W]
     if g.shape != y.shape or g.dtype != y.dtype:
         return WRONG_SIZE
     dg, dy = g - work[LAST + G], y - work[LAST + Y]
     sums = np.vdot(g, g), np.vdot(y, y), np.vdot(dg, dg), np.vdot(dg, dy), np.vdot(dy, dy)
-    signal = decide(watch, sums, coefficients[i])
+    signal = decide(asking.watch, sums, coefficients[i])
     if signal not in FORBIDDEN:
         _, _, gamma, gamma_prime, _ = coefficients[i].astype(work.dtype)
         work[X], work[Z] = jump(y, z, g, gamma, gamma_prime)
         work[LAST + Y], work[LAST + G] = y, g
+        for kept, row in ((asking.xs, X), (asking.zs, Z)):
+            if len(kept):
+                kept[i] = work[row]
         mix_to(work, coefficients, min(i + 1, coefficients.shape[0] - 1))
     return signal
 
 
-@in_numpy(_step_in_numpy)
-def step(g, work, coefficients, watch, i):
-    """Event i of the block, its gradient given, noise and all; returns the signal.
+def make_step(real):
+    """Make the step for numbers of this class."""
 
-    A step that fails is not taken; after any other, y and z are mixed for the next event.  A
-    gradient of another size is not looked at: WRONG_SIZE.
-    """
-    if g.size != work.shape[1]:
-        return WRONG_SIZE
-    real = work.dtype.type
-    y_now, z_now = work[NOW + Y], work[NOW + W]
-    y_last, g_last = work[LAST + Y], work[LAST + G]
-    zero = real(0.0)
-    sums = zero, zero, zero, zero, zero
-    for c in range(work.shape[1]):
-        sums = add_squares(sums, g[c], y_now[c])
-        sums = add_products(sums, g[c] - g_last[c], y_now[c] - y_last[c])
-    signal = decide(watch, sums, coefficients[i])
-    if signal not in FORBIDDEN:
-        gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
-        following = min(i + 1, coefficients.shape[0] - 1)
-        a, b = real(coefficients[following, A]), real(coefficients[following, B])
-        for c in range(work.shape[1]):
-            y_last[c], g_last[c] = y_now[c], g[c]
-            x, z = jump(y_now[c], z_now[c], g[c], gamma, gamma_prime)
-            work[X, c], work[Z, c] = x, z
-            y_now[c], z_now[c] = mix(x, z, a, b)
-    return signal
+    @in_numpy(_step_in_numpy)
+    def step(g, told, i):
+        """Event i of the block, its gradient given, noise and all; returns the signal.
+
+        A step that fails is not taken; after any other, y and z are mixed for the next event.  x
+        and z are written where the block ends, by a signal or not.  A gradient of another size is
+        not looked at: WRONG_SIZE.
+        """
+        table, work, xs, zs, coefficients, watch, given = find_told(told, real)
+        if g.size != table[DIM]:
+            return WRONG_SIZE
+        last, now, following = table[LAST_AT], table[NOW_AT], table[NEXT_AT]
+        signal = take_event(
+            work, last, now, following, g, given, None, coefficients, watch, i, True
+        )
+        if signal in FORBIDDEN:
+            if i > table[FIRST]:
+                settle(work, last, coefficients, i - 1)
+            return signal
+        record(work, now, coefficients, i, xs, zs)
+        if signal != GO_ON or i == table[EVENTS] - 1:
+            settle(work, now, coefficients, i)
+        table[LAST_AT], table[NOW_AT], table[NEXT_AT] = now, following, last
+        return signal
+
+    return step
 
 
 @cache
 def compile_step(dtype: Any) -> Any:
     """The step for iterates of this dtype; TypeError for a g of other types than it is made for.
 
-    Called from Python at every event: arrays that are not counted are handed over quicker, and the
-    interpreter's lock is not let go of for so short a time.
+    Called from Python at every event: the interpreter's lock is not let go of for so short a time.
     """
-    rest = (coefficients_type(), vector(np.float64), types.int64)  # and watch, i
-    arguments = (vector(dtype), matrix(dtype), *rest)
-    return jit(step, types.int64(*arguments), nogil=False, **UNCOUNTED)
+    signature = types.int64(vector(dtype), types.int64, types.int64)
+    return jit(make_step(np.dtype(dtype).type), signature, nogil=False, **UNCOUNTED)
 
 
 def _skip_in_numpy(work, coefficients, i):
@@ -281,7 +346,10 @@ def make_loop(asked, witnessing):
         mix_to(work, coefficients, i)
         while i < coefficients.shape[0] and signal == GO_ON:
             ask(grad, work[now + Y], work[now + G], data)
-            signal = take_event(work, last, now, noise, coefficients, watch, i, witnessing)
+            answer = work[now + G]
+            signal = take_event(
+                work, last, now, last, answer, None, noise, coefficients, watch, i, witnessing
+            )
             if signal in FORBIDDEN:
                 return i, signal
             record(work, now, coefficients, i, xs, zs)

@@ -10,6 +10,7 @@ formula stands here.
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -38,6 +39,7 @@ from continuized.solver import stopping
 from continuized.solver.kernels import loop as kernel
 from continuized.solver.result import ConstantsWarning
 from continuized.support.alignment import aligned_zeros
+from continuized.support.jit import HAS_NUMBA
 from continuized.support.progress import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
@@ -46,6 +48,7 @@ GROWTH = 8  # times as many events as the block before: not too many are drawn i
 BLOCK_SECONDS = 0.1  # Ctrl-C is heard, and progress shown or kept, about as often as this
 QUICK_NUMBERS = 10**5  # of a problem's data: with fewer, events are known to be quick
 LONG_SUMS = 64.0  # roots of the number of entries from which the sums of the checks lose digits
+ALONE = 1 if sys.version_info >= (3, 14) else 2  # references to a variable that only one loop has
 BLOCK_NUMBERS = 2**20  # but no more rows of x, or of noise, than make up this many numbers
 
 
@@ -313,8 +316,10 @@ class FixedStepper(_KnownConstants):
     def _run_kernel(self, *given: Any) -> tuple[int, int]:
         return kernel.take_events(*given)
 
-    def _find_step(self) -> Any:
-        return kernel.compile_step(self.dtype)
+    def _tell_step(self, coefs: Array, i: int) -> tuple[kernel.Asking, Any]:
+        """Return what the step is told of events i, i + 1, ... of a block, and the step."""
+        states = self.work, self.xs, self.zs
+        return kernel.Asking(*states, coefs, self.watch, i), kernel.compile_step(self.dtype)
 
     def _take_compiled_events(
         self, compiled: Compiled, marks: Array | None, coefs: Array, i: int
@@ -337,19 +342,31 @@ class FixedStepper(_KnownConstants):
         return self._draw_gradient if isinstance(self.noise, Oracle) else self.oracle.function
 
     def _take_events_in_python(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
-        oracle, work, watch = self.oracle, self.work, self.watch
-        ask, step = self._ask, self._find_step()
-        kernel.mix_next(work, coefs, i)
-        y = work[kernel.NOW + kernel.Y].reshape(self.start.shape)
+        oracle, watch, ask = self.oracle, self.watch, self._ask
+        asking, step = self._tell_step(coefs, i)
+        kernel.mix_next(self.work, coefs, i)
+        given = self.work[kernel.NOW + kernel.Y].reshape(self.start.shape)
+        # The user may write into what the function was given, and keep it: it is used again as long
+        # as nobody but this loop refers to it, and copied from then on, which takes 0.2 us.
+        lends = HAS_NUMBA
+        if lends:
+            given = given.copy()
+            asking.lend(given)
         # Most answers are arrays that compiled code takes as they are: every look takes 50 ns.
-        as_it_is, recording, ndarray = y.ndim == 1 and marks is None, self.recording, np.ndarray
-        copy, wrong_size = y.copy, kernel.WRONG_SIZE
+        as_it_is, ndarray = given.ndim == 1 and marks is None, np.ndarray
+        told, wrong_size, count_references = asking.told, kernel.WRONG_SIZE, sys.getrefcount
         for j in range(i, len(coefs)):
-            # A copy: the user may keep what the function was given, or write into it.
-            g, signal = ask(copy()), wrong_size
+            if lends:
+                g = ask(given)
+                if count_references(given) > ALONE:
+                    given, lends = given.copy(), False
+                    asking.lend(given)
+            else:
+                g = ask(given.copy())
+            signal = wrong_size
             if as_it_is and type(g) is ndarray:
                 try:  # noqa: SIM105 - what suppresses it takes longer than the step
-                    signal = step(g, work, coefs, watch, j)
+                    signal = step(g, told, j)
                 except TypeError:  # another dtype, shape or layout
                     pass
             if signal == wrong_size:
@@ -358,15 +375,9 @@ class FixedStepper(_KnownConstants):
                 watch[checks.EPS] = max(watch[checks.EPS], oracle.eps)
                 if not g.flags.carray:
                     g = np.array(g, order="C")
-                signal = step(g, work, coefs, watch, j)
-            if not (signal or recording):
-                continue
-            if signal in checks.SIGNALS:
-                return j, signal
-            if recording:
-                self._keep_states(j)
-            if signal != checks.GO_ON:
-                return j + 1, signal
+                signal = step(g, told, j)
+            if signal:
+                return j + (signal not in checks.SIGNALS), signal
         return len(coefs), checks.GO_ON
 
     def _draw_gradient(self, x: Array) -> Any:
