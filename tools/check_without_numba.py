@@ -25,6 +25,7 @@ FILES = [
     "tests/process/test_clock.py",
     "tests/process/test_exponential.py",
     "tests/process/test_prox.py",
+    "tests/solver/test_gradients_in_python.py",
     "tests/solver/test_metric.py",
     "tests/solver/test_metric_runs.py",
     "tests/solver/test_minimize.py",

@@ -109,6 +109,52 @@ def test_forks_do_not_name_code_alike(tmp_path: Path) -> None:
     assert run_python(script, tmp_path / "cache", tmp_path) == "1 3.0 2.0 2"
 
 
+ROOTS = """
+import math
+import numpy as np
+
+def root(x):
+    if x < 0.0:
+        raise ValueError("negative")
+    return math.sqrt(x)
+
+def roots(x):
+    out = np.empty_like(x)
+    for i in range(x.size):
+        out[i] = root(x[i])
+    return out
+"""
+USE_ROOTS = """
+import sys
+sys.path[:0] = sys.argv[2:]
+import numpy as np
+import continuized.support.jit_numba as setup
+import numbers_of_users
+setup.compile_formulas(numbers_of_users.root)
+roots = setup.jit(numbers_of_users.roots)
+answers, message = roots(np.array([0.0, 4.0])), ""
+try:
+    roots(np.array([-1.0]))
+except ValueError as error:
+    message = str(error)
+found = sum(roots.stats.cache_hits.values())
+print(answers.tolist(), message, found, "scipy.linalg" in sys.modules)
+"""
+COMPILE_ANOTHER = """
+norm = setup.jit(lambda x: np.linalg.norm(x) + np.sort(x)[0], cached=False)
+print(norm(np.array([4.0, 3.0])))
+"""
+
+
+def test_code_from_disk_is_loaded_without_all_that_numba_can_compile(tmp_path: Path) -> None:
+    """It allocates, calls and raises; what is then compiled finds all of it."""
+    (tmp_path / "numbers_of_users.py").write_text(ROOTS)
+    script = USE_ROOTS + COMPILE_ANOTHER
+    answers = [run_python(script, tmp_path / "cache", tmp_path) for _ in range(2)]
+    expected = "[0.0, 2.0] negative {}\n8.0"
+    assert answers == [expected.format(found) for found in ("0 True", "1 False")]
+
+
 def test_a_cache_of_other_sources_is_not_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ from numba.core import caching
 from numba.core.bytecode import FunctionIdentity
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, DefaultPassBuilder
+from numba.core.runtime.nrt import rtsys
 from numba.core.typed_passes import NopythonRewrites
 from numba.core.typing.templates import infer, infer_global, make_overload_template
 from numba.extending import intrinsic, lower_builtin, type_callable
@@ -95,10 +96,16 @@ class _Cache(caching.FunctionCache):
         self._cache_file._version += self._cache_file._source_stamp
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return what was kept for these types, if all classes that are named can be found."""
+        """Return what was kept for these types, if all classes that are named can be found.
+
+        Numba would first import all that it can compile, SciPy's linear algebra among it: that
+        takes longer than the rest of a first call, and machine code needs nothing of it but what
+        counts references.
+        """
+        rtsys.initialize(target_context)
         try:
-            with _hear_interrupts():
-                return super().load_overload(sig, target_context)
+            with _hear_interrupts(), self._guard_against_spurious_io_errors():
+                return self._load_overload(sig, target_context)
         except (ImportError, AttributeError):
             return None
 

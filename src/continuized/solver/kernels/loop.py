@@ -10,10 +10,11 @@ one) and NEXT (the one after it, where Python gives the gradients):
     work[event + G]                   the gradient at y
 
 One pass over the vectors makes an event: the sums for the checks, the jump, and the mix of the next
-one.  Compiled loops mix it into the rows of the event before, to stay in the cache.  A function that is a sum over the
-entries of x has its gradient in the same pass too, which changes x, z and the last pair in place.
-An event whose jump the checks forbid is undone by taking those before it again.  Gradients in Python
-are not asked for twice: their events take turns in three places, so that the last two are known.
+one.  Compiled loops mix it into the rows of the event before, to stay in the cache; an event whose
+jump the checks forbid is undone by taking those before it again.  Python is not asked twice for a
+gradient: there, events take turns in three places, so that the last two are known.  A function that
+is a sum over the entries of x has its gradient in the same pass too, which changes x, z and the
+last pair in place.
 
 The pair of the event before is for the witnesses against the constants.  Loops where there can be
 none, for want of doubt or for noise, neither keep it nor compare.
@@ -206,8 +207,8 @@ def keep_states(work, xs, zs, i):
                 zs[i, c] = work[Z, c]
 
 
-# Events whose gradients Python is asked for.  Every array that is handed over takes 50 ns, so the step
-# is told by one address where all but the gradient is.
+# Events whose gradients Python is asked for.  Every array that is handed over takes 50 ns, so the
+# step is told by one address where all but the gradient is.
 
 (WORK, XS, ZS, COLUMNS, WATCH, DIM, ROWS_OF_XS, ROWS_OF_ZS, EVENTS, FIRST, LAST_AT, NOW_AT, NEXT_AT,
  PSI, GIVEN) = range(15)  # fmt: skip
@@ -227,14 +228,15 @@ class Asking:
     ) -> None:  # fmt: skip
         self.work, self.xs, self.zs, self.watch, self.psi = work, xs, zs, watch, psi
         self.coefficients = coefficients
-        self._columns = columns = np.ascontiguousarray(coefficients.T)
-        self._table = table = np.zeros(TABLE_SIZE, np.int64)
-        table[[WORK, XS, ZS]] = work.ctypes.data, xs.ctypes.data, zs.ctypes.data
-        table[[COLUMNS, WATCH]] = columns.ctypes.data, watch.ctypes.data
-        table[[DIM, ROWS_OF_XS, ROWS_OF_ZS, EVENTS]] = work.shape[1], *map(len, (xs, zs, coefficients))
-        table[[FIRST, LAST_AT, NOW_AT, NEXT_AT]] = first, LAST, NOW, NEXT
-        table[PSI] = 0 if psi is None else psi.ctypes.data
-        self.told: Any = table.ctypes.data if HAS_NUMBA else self
+        self._columns = np.ascontiguousarray(coefficients.T)
+        parts = work, xs, zs, self._columns, watch
+        sizes = work.shape[1], len(xs), len(zs), len(coefficients)
+        psi_at = 0 if psi is None else psi.ctypes.data
+        addresses = [part.ctypes.data for part in parts]
+        self._table = np.array(
+            [*addresses, *sizes, first, LAST, NOW, NEXT, psi_at, 0], dtype=np.int64
+        )
+        self.told: Any = self._table.ctypes.data if HAS_NUMBA else self
 
     def lend(self, given: Array) -> None:
         """Let the next points be written into a contiguous array, which is not kept alive here: who

@@ -43,7 +43,7 @@ from continuized.support.jit import HAS_NUMBA
 from continuized.support.progress import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
-LARGE_BLOCK = 2**15  # and later, where no states are kept: a block costs 0.03 ms of its own
+LARGE_BLOCK = 2**16  # and later, where no states are kept: a block costs 0.02 ms of its own
 GROWTH = 8  # times as many events as the block before: not too many are drawn in vain
 BLOCK_SECONDS = 0.1  # Ctrl-C is heard, and progress shown or kept, about as often as this
 QUICK_NUMBERS = 10**5  # of a problem's data: with fewer, events are known to be quick
