@@ -8,6 +8,7 @@ a quarter, for a peer may ask for two gradients a step.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -36,11 +37,18 @@ NOTE_COMPILED = (
     "drawn before it starts, ours not. Gradients of one's own, of which nothing is known, are each "
     "compared with the last."
 )
+NOTE_PYTHON = (
+    "The time of a step whose gradient is a function in NumPy, beside that of calling the function "
+    "as often at one point."
+)
 FLAT = 1e-12  # the least curvature there: nobody gets to the end, where a gradient is zero
 
 
 class Size(NamedTuple):
-    """How much is done; dims, numbers: of compiled loops, which take numbers / dim steps."""
+    """How much is done; dims, numbers: of compiled loops, which take numbers / dim steps.
+
+    small: the dims for gradients in NumPy.
+    """
 
     dim: int
     rows: int
@@ -48,6 +56,7 @@ class Size(NamedTuple):
     repeats: int
     dims: tuple[int, ...] = (10, 100, 1_000, 10_000)
     numbers: int = 4 * 10**7
+    small: tuple[int, ...] = (10, 100, 1_000)
 
 
 FULL = Size(dim=100, rows=2000, gradients=40_000, repeats=7)
@@ -72,19 +81,27 @@ def run(size: Size, say: Say) -> Suite:
         )
         contests.append(contest)
         panels += convergence(task, contest, say)
-    for dim in size.dims:
-        task = quadratic(dim, size.numbers // dim, least=FLAT)
-        contests.append(
-            compete(
-                f"the compiled step, {task.title}",
-                [Contestant(name, partial(make, task)) for name, make in COMPILED.items()],
-                repeats=size.repeats,
-                check=partial(below_gradient_descent, task),
-                note=NOTE_COMPILED,
-                say=say,
-            )
-        )
+    for dtype, dim in itertools.product((np.float64, np.float32), size.dims):
+        task = quadratic(dim, size.numbers // dim, least=FLAT, dtype=dtype)
+        contests.append(race("the compiled step", task, COMPILED, size.repeats, NOTE_COMPILED, say))
+    for dim in size.small:
+        task = quadratic(dim, size.gradients, least=FLAT)
+        contests.append(race("a step in NumPy", task, IN_PYTHON, size.repeats, NOTE_PYTHON, say))
     return Suite(contests, panels)
+
+
+def race(
+    work: str, task: Task, makers: dict[str, loop_peers.Make], repeats: int, note: str, say: Say
+) -> Contest:
+    """Time those who do this work."""
+    return compete(
+        f"{work}, {task.title}",
+        [Contestant(name, partial(make, task)) for name, make in makers.items()],
+        repeats=repeats,
+        check=partial(below_gradient_descent, task),
+        note=note,
+        say=say,
+    )
 
 
 @dataclass(frozen=True)
@@ -145,6 +162,22 @@ COMPILED: dict[str, loop_peers.Make] = {
     "a bare loop in Numba": loop_peers.bare_loop,
     "optax, Nesterov": loop_peers.optax_nesterov,
     "jaxopt, accelerated": loop_peers.jaxopt_accelerated,
+}
+
+
+def _gradient_alone(task: Task) -> Work:
+    def work() -> Run:
+        grad, x = task.grad, task.x0
+        for _ in range(task.gradients):
+            grad(x)
+        return Run(task.problem.x_star, task.gradients)  # it goes nowhere: what is checked is known
+
+    return work
+
+
+IN_PYTHON: dict[str, loop_peers.Make] = {
+    "continuized": _in_numpy,
+    "the gradient alone": _gradient_alone,
 }
 
 

@@ -13,7 +13,7 @@ from benchmarks.task import Run, Task
 from benchmarks.timing import Work
 from continuized.problems.base import Array
 from continuized.process.compiled import coefficients as event_coefficients
-from continuized.support.alignment import aligned_zeros
+from continuized.support.alignment import LINE, aligned_zeros
 
 Make = Callable[[Task], Work]
 
@@ -164,7 +164,7 @@ def bare_loop(task: Task) -> Work:
     p = task.problem
     method = cz.Continuized(p.L, p.mu)
     events = method.clock(0).stream().draw(task.gradients)
-    coefficients = np.ascontiguousarray(event_coefficients(method, events, 0.0))
+    coefficients = np.ascontiguousarray(event_coefficients(method, events, 0.0), task.dtype)
 
     @numba.njit(fastmath={"reassoc", "contract"})
     def loop(eigenvalues: Any, x_star: Any, x: Any, z: Any, coefficients: Any) -> None:
@@ -178,7 +178,9 @@ def bare_loop(task: Task) -> Work:
                 x[c], z[c] = y - gamma * g, w - gamma_prime * g
 
     # Each begins with a cache line: otherwise its time would depend on where memory happens to be.
-    eigenvalues, x_star, x, z = aligned_zeros((4, -(-p.dim // 8) * 8), float)[:, : p.dim]
+    line = LINE // np.dtype(task.dtype).itemsize
+    rows = aligned_zeros((4, -(-p.dim // line) * line), task.dtype)
+    eigenvalues, x_star, x, z = rows[:, : p.dim]
     eigenvalues[:], x_star[:] = p.eigenvalues, p.x_star
 
     def work() -> Run:
