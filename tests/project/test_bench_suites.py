@@ -141,9 +141,10 @@ def few_makers(monkeypatch):
 
 
 def test_the_loop_has_every_contestant_and_its_curve(few_makers):
-    size = loop.Size(dim=5, rows=40, gradients=40, repeats=1, dims=(7,), numbers=7_000)
+    size = loop.Size(dim=5, rows=40, gradients=40, repeats=1, dims=(7,), numbers=7_000, small=(6,))
     suite = loop.run(size, silent)
-    assert len(suite.contests) == 3
+    titles = [contest.title.partition(", quadratic, ") for contest in suite.contests]
+    assert [which for *_, which in titles] == ["d = 5", "", "d = 7", "d = 7, float32", "d = 6"]
     for contest in suite.contests:
         check_entries(contest)
     timed = [e.name for e in suite.contests[0].entries if e.status == TIMED]
@@ -152,6 +153,14 @@ def test_the_loop_has_every_contestant_and_its_curve(few_makers):
     by_steps, by_seconds = (panel.curves[0] for panel in suite.panels[:2])
     cost = suite.contests[0].entries[0].amount
     np.testing.assert_allclose(by_seconds.along, by_steps.along * cost)
+
+
+@pytest.mark.parametrize("name", [n for n in loop.COMPILED if is_installed(n)])
+def test_in_float32_every_compiled_step_is(name):
+    given = task.quadratic(7, 400, least=loop.FLAT, dtype=np.float32)
+    answer = loop.COMPILED[name](given)()
+    assert answer.x.dtype == np.float32
+    assert given.above(answer.x) < 0.1
 
 
 def test_an_answer_above_gradient_descents_is_wrong():
