@@ -62,7 +62,7 @@ def version(peer: str) -> str:
 
 
 def in_doubles(work: Callable[..., Any]) -> Callable[..., Any]:
-    """JAX's work in double precision, as all the others'; JAX's own setting stays as it is."""
+    """Let JAX's work be in doubles where its arrays are; JAX's own setting stays as it is."""
     jax = load("jax")
     # It has moved to the top of the package.
     home = jax if hasattr(jax, "enable_x64") else load("jax", "experimental")

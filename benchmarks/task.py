@@ -29,7 +29,7 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Task:
-    """A function to be minimised from 0 with so many gradients, x being of this dtype.
+    """A function to be minimised from 0 with so many gradients; dtype is that of x.
 
     `in_jax(jnp)` gives the function in JAX.  With a recorder, a contestant notes f as it goes;
     without, it is timed.
@@ -68,13 +68,14 @@ class Task:
 def quadratic(dim: int, gradients: int, least: float = 0.01, dtype: Any = np.float64) -> Task:
     """1/2 sum_i c_i (x_i - x*_i)^2, c from the least to 1."""
     curvatures, x_star = np.linspace(least, 1.0, dim), np.linspace(-1.0, 1.0, dim)
+    name = np.dtype(dtype).name
 
     def in_jax(jnp: Any) -> Callable[[Any], Any]:
         c, star = jnp.asarray(curvatures, dtype), jnp.asarray(x_star, dtype)
         return lambda x: 0.5 * jnp.sum(c * (x - star) ** 2)
 
     return Task(
-        title=f"quadratic, d = {dim:,}{'' if dtype is np.float64 else ', float32'}",
+        title=f"quadratic, d = {dim:,}" + ("" if name == "float64" else f", {name}"),
         problem=cz.problems.Quadratic(curvatures, x_star),
         fun=lambda x: 0.5 * float(np.sum(curvatures * (x - x_star) ** 2)),
         grad=lambda x: curvatures * (x - x_star),

@@ -141,7 +141,9 @@ def few_makers(monkeypatch):
 
 
 def test_the_loop_has_every_contestant_and_its_curve(few_makers):
-    size = loop.Size(dim=5, rows=40, gradients=40, repeats=1, dims=(7,), numbers=7_000, small=(6,))
+    size = loop.Size(
+        dim=5, rows=40, gradients=40, repeats=1, dims=(7,), numbers=7_000, dims_in_numpy=(6,)
+    )
     suite = loop.run(size, silent)
     titles = [contest.title.partition(", quadratic, ") for contest in suite.contests]
     assert [which for *_, which in titles] == ["d = 5", "", "d = 7", "d = 7, float32", "d = 6"]

@@ -129,9 +129,9 @@ import sys
 sys.path[:0] = sys.argv[2:]
 import numpy as np
 import continuized.support.jit_numba as setup
-import numbers_of_users
-setup.compile_formulas(numbers_of_users.root)
-roots = setup.jit(numbers_of_users.roots)
+import users_roots
+setup.compile_formulas(users_roots.root)
+roots = setup.jit(users_roots.roots)
 answers, message = roots(np.array([0.0, 4.0])), ""
 try:
     roots(np.array([-1.0]))
@@ -147,8 +147,8 @@ print(norm(np.array([4.0, 3.0])))
 
 
 def test_code_from_disk_is_loaded_without_all_that_numba_can_compile(tmp_path: Path) -> None:
-    """It allocates, calls and raises; what is then compiled finds all of it."""
-    (tmp_path / "numbers_of_users.py").write_text(ROOTS)
+    """It can allocate, call and raise; what is compiled afterwards finds all that Numba has."""
+    (tmp_path / "users_roots.py").write_text(ROOTS)
     script = USE_ROOTS + COMPILE_ANOTHER
     answers = [run_python(script, tmp_path / "cache", tmp_path) for _ in range(2)]
     expected = "[0.0, 2.0] negative {}\n8.0"

@@ -98,9 +98,10 @@ class _Cache(caching.FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what was kept for these types, if all classes that are named can be found.
 
-        Numba would first import all that it can compile, SciPy's linear algebra among it: that
-        takes longer than the rest of a first call, and machine code needs nothing of it but what
-        counts references.
+        This is Numba's own method without `target_context.refresh()`, which imports the
+        implementation of every function that Numba can compile, and SciPy's linear algebra with
+        them: that takes longer than the rest of a first call whose code is on the disk.  Machine
+        code needs only Numba's runtime, which allocates arrays and counts references.
         """
         rtsys.initialize(target_context)
         try:
@@ -535,12 +536,13 @@ def _choose_always(function: Callable[..., Any]) -> Callable[..., Callable[..., 
 
 
 # Functions count the references to the arrays that they are given, with atomic additions, which
-# may take longer than what they do.  Those with this option do not: they make and return no arrays.
+# may take longer than what they do.  Those with this option do not: they allocate no arrays, and
+# return none but those of memory that others keep alive (`array_at`).
 UNCOUNTED = {"_nrt": False}
 
 
 def uncounted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Let compiled code call a plain Python function that makes and returns no arrays."""
+    """Let compiled code call a plain Python function that allocates no arrays."""
     compile_formulas(function, **UNCOUNTED, **options)
     return function
 

@@ -141,7 +141,7 @@ def make_call(kind: Any) -> Any:
     return _call
 
 
-def array_at(address: Any, shape: tuple[int, ...], number: Any) -> Any:
+def array_at(address: int, shape: tuple[int, ...], number: Any) -> Any:
     """The C-contiguous array of this shape and class of numbers at an address."""
     size = int(np.prod(shape)) * np.dtype(number).itemsize
     return np.frombuffer((ctypes.c_char * size).from_address(address), number).reshape(shape)

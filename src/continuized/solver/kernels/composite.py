@@ -21,8 +21,6 @@ from continuized.process.methods import follow, jump
 from continuized.process.prox import FORMULAS, clip, entry_penalty, entry_step, is_mostly_rounding
 from continuized.solver.constant_checks import GO_ON, TOL2, judge, verdict
 from continuized.solver.kernels.loop import (
-    DIM,
-    EVENTS,
     FORBIDDEN,
     LAST,
     NOW,
@@ -35,10 +33,10 @@ from continuized.solver.kernels.loop import (
     Z,
     add_products,
     add_squares,
-    find_told,
     inline,
     keep_states,
     mix_to,
+    read_table,
 )
 from continuized.support.jit import (
     UNCOUNTED,
@@ -162,20 +160,20 @@ def make_loop(eps: float) -> Any:
 def make_step(real: Any, eps: float) -> Any:
     """Make the step for numbers of this class and rounding unit."""
 
-    def step(g, told, i):
-        """Do what `loop.step` does, with psi; x and z are written at every event."""
-        table, work, xs, zs, coefficients, watch, given = find_told(told, real)
-        if g.size != table[DIM]:
+    def step(g, address, i):
+        """Do what the step of `loop.make_step` does, with psi; x and z are written each time."""
+        table, work, xs, zs, coefficients, watch, point = read_table(address, real)
+        if g.size != work.shape[1]:
             return WRONG_SIZE
-        psi = array_at(np.uintp(table[PSI]), (PSI_ROWS, g.size), real)
+        psi = array_at(table[PSI], (PSI_ROWS, g.size), real)
         for c in range(work.shape[1]):
             work[NOW + G, c] = g[c]
         signal = take_event(work, psi, coefficients, watch, i, eps)
         if signal not in FORBIDDEN:
             keep_states(work, xs, zs, i)
-            mix_to(work, coefficients, min(i + 1, table[EVENTS] - 1))
+            mix_to(work, coefficients, min(i + 1, coefficients.shape[0] - 1))
             for c in range(work.shape[1]):
-                given[c] = work[NOW + Y, c]
+                point[c] = work[NOW + Y, c]
         return signal
 
     return step

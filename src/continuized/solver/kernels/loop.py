@@ -2,19 +2,20 @@
 
 It is the inside of `FixedStepper.advance`; the loop of a whole run is `solver.loop`.
 
-The vectors of a run live in one array `work`, a row each.  x and z after the event before are the
-rows X and Z.  Events have three rows each, which begin at LAST (the event before), NOW (the coming
-one) and NEXT (the one after it, where Python gives the gradients):
+The vectors of a run live in one array `work`, a row each.  Between calls, the rows X and Z are x
+and z after the last event; within a block, some loops write them only where it ends.  Events have
+three rows each, which begin at LAST (the event before), NOW (the coming one) and NEXT (the one
+after it, for `make_step` alone):
 
     work[event + Y], work[event + W]  y and z of the event, mixed but before its jump
     work[event + G]                   the gradient at y
 
 One pass over the vectors makes an event: the sums for the checks, the jump, and the mix of the next
-one.  Compiled loops mix it into the rows of the event before, to stay in the cache; an event whose
-jump the checks forbid is undone by taking those before it again.  Python is not asked twice for a
-gradient: there, events take turns in three places, so that the last two are known.  A function that
-is a sum over the entries of x has its gradient in the same pass too, which changes x, z and the
-last pair in place.
+one.  Compiled loops mix it into the rows of the event before, to stay in the cache; where the
+checks forbid a jump, they start again and take only the events before it.  A gradient in Python
+must not be asked for twice, so its step mixes into a third group of rows: the event before is still
+there, and x and z after it are made of it.  A function that is a sum over the entries of x has its
+gradient in the same pass too, which changes x, z and the last pair in place.
 
 The pair of the event before is for the witnesses against the constants.  Loops where there can be
 none, for want of doubt or for noise, neither keep it nor compare.
@@ -68,7 +69,7 @@ from continuized.support.jit import (
 
 Y, W, G = range(3)
 X, Z, LAST, NOW, NEXT = 0, 1, 2, 5, 8
-WORK_ROWS = 11
+WORK_ROWS = NEXT + 3
 FORBIDDEN = (NOT_FINITE, DIVERGED)  # signals of events whose step is not taken
 WRONG_SIZE = -1
 
@@ -115,8 +116,8 @@ def decide(watch, sums, row):
 compile_formulas(add_noise, add_squares, add_products)
 
 
-# Without Numba, the gradient is asked for in Python (`step`), and what follows takes whole rows of
-# `work` at a time.
+# Without Numba, the gradient is asked for in Python (`make_step`), and what follows takes whole
+# rows of `work` at a time.
 
 
 def _mix_to_in_numpy(work, coefficients, i):
@@ -142,13 +143,14 @@ def mix_next(work, coefficients, i):
 
 @inline
 def take_event(
-    work, last, now, following, answer, given, noise, coefficients, watch, i, witnessing
+    work, last, now, following, answer, point, noise, coefficients, watch, i, witnessing
 ):
-    """Event i of the block, whose gradient is `answer`; returns the signal.
+    """Take event i of the block, whose gradient is `answer`; return the signal.
 
     last, now, following: where the rows begin of the event before, of this one, and of the next,
-    which is mixed there and, unless it is None, in `given`.  witnessing: whether the gradient is
-    compared with the one before.
+    into which its y and z are mixed.  point: an array that gets the next y too; None where `answer`
+    is the row of this event itself, into which it is copied otherwise.  witnessing: whether the
+    gradient is compared with the one before.
     """
     real = work.dtype.type
     y_now, z_now, g_now = work[now + Y], work[now + W], work[now + G]
@@ -164,12 +166,12 @@ def take_event(
         sums = add_squares(sums, g, y)
         if witnessing:
             sums = add_products(sums, g - g_last[c], y - y_last[c])
-        if noise is not None or given is not None:
+        if noise is not None or point is not None:
             g_now[c] = g
         x, z = jump(y, z_now[c], g, gamma, gamma_prime)
         y_next[c], z_next[c] = mix(x, z, a, b)
-        if given is not None:
-            given[c] = y_next[c]
+        if point is not None:
+            point[c] = y_next[c]
     return decide(watch, sums, coefficients[i])
 
 
@@ -197,7 +199,14 @@ def record(work, event, coefficients, i, xs, zs):
                 zs[i, c] = z
 
 
+def _keep_states_in_numpy(work, xs, zs, i):
+    for states, row in ((xs, X), (zs, Z)):
+        if len(states):
+            states[i] = work[row]
+
+
 @inline
+@in_numpy(_keep_states_in_numpy)
 def keep_states(work, xs, zs, i):
     """Keep x and z as rows i of xs and zs, unless these are empty."""
     if xs.shape[0] > 0:
@@ -207,19 +216,19 @@ def keep_states(work, xs, zs, i):
                 zs[i, c] = work[Z, c]
 
 
-# Events whose gradients Python is asked for.  Every array that is handed over takes 50 ns, so the
-# step is told by one address where all but the gradient is.
+# Events whose gradients Python is asked for.  Every array that is handed over takes 50 ns, so all
+# but the gradient is in a table, of which the step is given the address.
 
 (WORK, XS, ZS, COLUMNS, WATCH, DIM, ROWS_OF_XS, ROWS_OF_ZS, EVENTS, FIRST, LAST_AT, NOW_AT, NEXT_AT,
- PSI, GIVEN) = range(15)  # fmt: skip
+ PSI, POINT) = range(15)  # fmt: skip
 TABLE_SIZE = 15
 
 
-class Asking:
-    """What the step is told of a block of events, from event `first` on.
+class StepTable:
+    """What the step is given of a block of events: a table of addresses and sizes.
 
-    psi: its constants, for the step of `composite`.  Compiled, the step writes the point of the
-    next gradient into the array that `lend` was given; otherwise it is in the rows of NOW.
+    first: the first of the events.  psi: its constants, for the step of `composite`.  The
+    attributes keep the memory alive whose addresses are in the table.
     """
 
     def __init__(
@@ -236,46 +245,47 @@ class Asking:
         self._table = np.array(
             [*addresses, *sizes, first, LAST, NOW, NEXT, psi_at, 0], dtype=np.int64
         )
-        self.told: Any = self._table.ctypes.data if HAS_NUMBA else self
+        # Without Numba, the step is given this object itself.
+        self.address: Any = self._table.ctypes.data if HAS_NUMBA else self
 
-    def lend(self, given: Array) -> None:
-        """Let the next points be written into a contiguous array, which is not kept alive here: who
-        lends it to the user counts the references to it."""
-        self._table[GIVEN] = given.ctypes.data
+    def write_points_to(self, point: Array) -> None:
+        """Let the compiled step write the point of the next gradient into a contiguous array.
+
+        It is not kept alive here: who lends it to the user counts the references to it.
+        """
+        self._table[POINT] = point.ctypes.data
 
 
 @inline
-def find_told(told, real):
-    """Return what a step is told: the table, work, xs, zs, the coefficients, watch and given."""
-    table = array_at(np.uintp(told), (TABLE_SIZE,), np.int64)
+def read_table(address, real):
+    """Return a table, and what is in it: work, xs, zs, the coefficients, watch and the point."""
+    table = array_at(address, (TABLE_SIZE,), np.int64)
     n = table[DIM]
-    columns = array_at(np.uintp(table[COLUMNS]), (COEFFICIENTS, table[EVENTS]), np.float64)
+    columns = array_at(table[COLUMNS], (COEFFICIENTS, table[EVENTS]), np.float64)
     return (
         table,
-        array_at(np.uintp(table[WORK]), (WORK_ROWS, n), real),
-        array_at(np.uintp(table[XS]), (table[ROWS_OF_XS], n), real),
-        array_at(np.uintp(table[ZS]), (table[ROWS_OF_ZS], n), real),
+        array_at(table[WORK], (WORK_ROWS, n), real),
+        array_at(table[XS], (table[ROWS_OF_XS], n), real),
+        array_at(table[ZS], (table[ROWS_OF_ZS], n), real),
         columns.T,
-        array_at(np.uintp(table[WATCH]), (WATCH_SIZE,), np.float64),
-        array_at(np.uintp(table[GIVEN]), (n,), real),
+        array_at(table[WATCH], (WATCH_SIZE,), np.float64),
+        array_at(table[POINT], (n,), real),
     )
 
 
-def _step_in_numpy(g, asking, i):
-    work, coefficients = asking.work, asking.coefficients
+def _step_in_numpy(g, given, i):
+    work, coefficients = given.work, given.coefficients
     y, z = work[NOW + Y], work[NOW + W]
     if g.shape != y.shape or g.dtype != y.dtype:
         return WRONG_SIZE
     dg, dy = g - work[LAST + G], y - work[LAST + Y]
     sums = np.vdot(g, g), np.vdot(y, y), np.vdot(dg, dg), np.vdot(dg, dy), np.vdot(dy, dy)
-    signal = decide(asking.watch, sums, coefficients[i])
+    signal = decide(given.watch, sums, coefficients[i])
     if signal not in FORBIDDEN:
         _, _, gamma, gamma_prime, _ = coefficients[i].astype(work.dtype)
         work[X], work[Z] = jump(y, z, g, gamma, gamma_prime)
         work[LAST + Y], work[LAST + G] = y, g
-        for kept, row in ((asking.xs, X), (asking.zs, Z)):
-            if len(kept):
-                kept[i] = work[row]
+        keep_states(work, given.xs, given.zs, i)
         mix_to(work, coefficients, min(i + 1, coefficients.shape[0] - 1))
     return signal
 
@@ -284,26 +294,26 @@ def make_step(real):
     """Make the step for numbers of this class."""
 
     @in_numpy(_step_in_numpy)
-    def step(g, told, i):
-        """Event i of the block, its gradient given, noise and all; returns the signal.
+    def step(g, address, i):
+        """Take event i of the block, whose gradient is g, noise and all; return the signal.
 
         A step that fails is not taken; after any other, y and z are mixed for the next event.  x
         and z are written where the block ends, by a signal or not.  A gradient of another size is
         not looked at: WRONG_SIZE.
         """
-        table, work, xs, zs, coefficients, watch, given = find_told(told, real)
-        if g.size != table[DIM]:
+        table, work, xs, zs, coefficients, watch, point = read_table(address, real)
+        if g.size != work.shape[1]:
             return WRONG_SIZE
         last, now, following = table[LAST_AT], table[NOW_AT], table[NEXT_AT]
         signal = take_event(
-            work, last, now, following, g, given, None, coefficients, watch, i, True
+            work, last, now, following, g, point, None, coefficients, watch, i, True
         )
         if signal in FORBIDDEN:
             if i > table[FIRST]:
                 settle(work, last, coefficients, i - 1)
             return signal
         record(work, now, coefficients, i, xs, zs)
-        if signal != GO_ON or i == table[EVENTS] - 1:
+        if signal != GO_ON or i == coefficients.shape[0] - 1:
             settle(work, now, coefficients, i)
         table[LAST_AT], table[NOW_AT], table[NEXT_AT] = now, following, last
         return signal

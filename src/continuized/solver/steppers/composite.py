@@ -54,10 +54,8 @@ class CompositeStepper(FixedStepper):
         assert self.psi is not None
         return composite_kernel.take_events(*given, psi=self.psi)
 
-    def _tell_step(self, coefs: Array, i: int) -> tuple[kernel.Asking, Any]:
-        states = self.work, self.xs, self.zs
-        asking = kernel.Asking(*states, coefs, self.watch, i, psi=self.psi)
-        return asking, composite_kernel.compile_step(self.dtype)
+    def _find_step(self) -> Any:
+        return composite_kernel.compile_step(self.dtype)
 
     def _take_events_in_numpy(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
         composite, work, watch, shape = self.composite, self.work, self.watch, self.start.shape

@@ -48,8 +48,11 @@ GROWTH = 8  # times as many events as the block before: not too many are drawn i
 BLOCK_SECONDS = 0.1  # Ctrl-C is heard, and progress shown or kept, about as often as this
 QUICK_NUMBERS = 10**5  # of a problem's data: with fewer, events are known to be quick
 LONG_SUMS = 64.0  # roots of the number of entries from which the sums of the checks lose digits
-ALONE = 1 if sys.version_info >= (3, 14) else 2  # references to a variable that only one loop has
 BLOCK_NUMBERS = 2**20  # but no more rows of x, or of noise, than make up this many numbers
+
+# What `sys.getrefcount` says of an object to which one variable of a function alone refers; before
+# Python 3.14, its own argument counts too.
+ALONE = 1 if sys.version_info >= (3, 14) else 2
 
 
 class _KnownConstants(Stepper):
@@ -267,6 +270,7 @@ class FixedStepper(_KnownConstants):
     is the start of x.
     """
 
+    psi: Array | None = None  # its constants, in a run on f + psi that compiled code knows
     changing = ("k", "t", "carry", "fun", "nfev", "oracle", "rng", "work", "watch")
 
     def __init__(
@@ -316,10 +320,8 @@ class FixedStepper(_KnownConstants):
     def _run_kernel(self, *given: Any) -> tuple[int, int]:
         return kernel.take_events(*given)
 
-    def _tell_step(self, coefs: Array, i: int) -> tuple[kernel.Asking, Any]:
-        """Return what the step is told of events i, i + 1, ... of a block, and the step."""
-        states = self.work, self.xs, self.zs
-        return kernel.Asking(*states, coefs, self.watch, i), kernel.compile_step(self.dtype)
+    def _find_step(self) -> Any:
+        return kernel.compile_step(self.dtype)
 
     def _take_compiled_events(
         self, compiled: Compiled, marks: Array | None, coefs: Array, i: int
@@ -342,31 +344,33 @@ class FixedStepper(_KnownConstants):
         return self._draw_gradient if isinstance(self.noise, Oracle) else self.oracle.function
 
     def _take_events_in_python(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
-        oracle, watch, ask = self.oracle, self.watch, self._ask
-        asking, step = self._tell_step(coefs, i)
+        oracle, watch, ask, step = self.oracle, self.watch, self._ask, self._find_step()
+        states = self.work, self.xs, self.zs
+        table = kernel.StepTable(*states, coefs, watch, i, psi=self.psi)
         kernel.mix_next(self.work, coefs, i)
-        given = self.work[kernel.NOW + kernel.Y].reshape(self.start.shape)
-        # The user may write into what the function was given, and keep it: it is used again as long
-        # as nobody but this loop refers to it, and copied from then on, which takes 0.2 us.
+        point = self.work[kernel.NOW + kernel.Y].reshape(self.start.shape)
+        # The user may write into the point, and may keep it.  An array of its own is lent at every
+        # event until something else refers to it; from then on each event has a copy, which takes
+        # 0.2 us.  Without Numba, each has one of what the step leaves in the rows of NOW.
         lends = HAS_NUMBA
         if lends:
-            given = given.copy()
-            asking.lend(given)
+            point = point.copy()
+            table.write_points_to(point)
         # Most answers are arrays that compiled code takes as they are: every look takes 50 ns.
-        as_it_is, ndarray = given.ndim == 1 and marks is None, np.ndarray
-        told, wrong_size, count_references = asking.told, kernel.WRONG_SIZE, sys.getrefcount
+        as_it_is, ndarray = point.ndim == 1 and marks is None, np.ndarray
+        address, wrong_size, count_references = table.address, kernel.WRONG_SIZE, sys.getrefcount
         for j in range(i, len(coefs)):
             if lends:
-                g = ask(given)
-                if count_references(given) > ALONE:
-                    given, lends = given.copy(), False
-                    asking.lend(given)
+                g = ask(point)
+                if count_references(point) > ALONE:
+                    point, lends = point.copy(), False
+                    table.write_points_to(point)
             else:
-                g = ask(given.copy())
+                g = ask(point.copy())
             signal = wrong_size
             if as_it_is and type(g) is ndarray:
                 try:  # noqa: SIM105 - what suppresses it takes longer than the step
-                    signal = step(g, told, j)
+                    signal = step(g, address, j)
                 except TypeError:  # another dtype, shape or layout
                     pass
             if signal == wrong_size:
@@ -375,9 +379,9 @@ class FixedStepper(_KnownConstants):
                 watch[checks.EPS] = max(watch[checks.EPS], oracle.eps)
                 if not g.flags.carray:
                     g = np.array(g, order="C")
-                signal = step(g, told, j)
-            if signal:
-                return j + (signal not in checks.SIGNALS), signal
+                signal = step(g, address, j)
+            if signal:  # GO_ON is 0; an event that is forbidden is not done
+                return (j if signal in checks.SIGNALS else j + 1), signal
         return len(coefs), checks.GO_ON
 
     def _draw_gradient(self, x: Array) -> Any:
