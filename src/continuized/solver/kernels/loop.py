@@ -225,35 +225,41 @@ TABLE_SIZE = 15
 
 
 class StepTable:
-    """What the step is given of a block of events: a table of addresses and sizes.
+    """What the step is given of a run: a table of addresses and sizes.
 
-    first: the first of the events.  psi: its constants, for the step of `composite`.  The
-    attributes keep the memory alive whose addresses are in the table.
+    The attributes keep the memory alive whose addresses are in the table.  psi: its constants, for
+    the step of `composite`.  point: where the compiled step writes the next y, of this shape.
     """
 
     def __init__(
-        self, work: Array, xs: Array, zs: Array, coefficients: Array, watch: Array, first: int,
+        self, work: Array, xs: Array, zs: Array, watch: Array, shape: tuple[int, ...],
         psi: Array | None = None,
     ) -> None:  # fmt: skip
         self.work, self.xs, self.zs, self.watch, self.psi = work, xs, zs, watch, psi
-        self.coefficients = coefficients
-        self._columns = np.ascontiguousarray(coefficients.T)
-        parts = work, xs, zs, self._columns, watch
-        sizes = work.shape[1], len(xs), len(zs), len(coefficients)
-        psi_at = 0 if psi is None else psi.ctypes.data
-        addresses = [part.ctypes.data for part in parts]
-        self._table = np.array(
-            [*addresses, *sizes, first, LAST, NOW, NEXT, psi_at, 0], dtype=np.int64
-        )
+        self.coefficients = self._columns = np.empty((0, COEFFICIENTS))
+        self._table = table = np.zeros(TABLE_SIZE, np.int64)
+        table[WORK], table[XS], table[ZS] = (part.ctypes.data for part in (work, xs, zs))
+        table[DIM], table[ROWS_OF_XS], table[ROWS_OF_ZS] = work.shape[1], len(xs), len(zs)
+        table[WATCH], table[PSI] = watch.ctypes.data, 0 if psi is None else psi.ctypes.data
+        self.point = np.empty(shape, work.dtype)
+        self.renew_point()
         # Without Numba, the step is given this object itself.
-        self.address: Any = self._table.ctypes.data if HAS_NUMBA else self
+        self.address: Any = table.ctypes.data if HAS_NUMBA else self
 
-    def write_points_to(self, point: Array) -> None:
-        """Let the compiled step write the point of the next gradient into a contiguous array.
+    def begin(self, coefficients: Array, first: int) -> None:
+        """Make ready for events first, first + 1, ... of a block, which has these coefficients."""
+        table = self._table
+        if coefficients is not self.coefficients:
+            self.coefficients = coefficients
+            self._columns = np.ascontiguousarray(coefficients.T)
+            table[COLUMNS], table[EVENTS] = self._columns.ctypes.data, len(coefficients)
+        table[FIRST], table[LAST_AT], table[NOW_AT], table[NEXT_AT] = first, LAST, NOW, NEXT
 
-        It is not kept alive here: who lends it to the user counts the references to it.
-        """
-        self._table[POINT] = point.ctypes.data
+    def renew_point(self) -> Array:
+        """Put another array, with the same numbers, in place of the point, and return it."""
+        self.point = self.point.copy()
+        self._table[POINT] = self.point.ctypes.data
+        return self.point
 
 
 @inline
