@@ -45,9 +45,10 @@ FLAT = 1e-12  # the least curvature there: nobody gets to the end, where a gradi
 
 
 class Size(NamedTuple):
-    """How much is done; dims, numbers: of compiled loops, which take numbers / dim steps.
+    """How much is done.
 
-    dims_in_numpy: of gradients in NumPy.
+    dims, numbers: of compiled loops, which take numbers / dim steps.  dims_in_numpy: of gradients
+    in NumPy.
     """
 
     dim: int
@@ -71,14 +72,8 @@ def run(size: Size, say: Say) -> Suite:
     ]
     contests, panels = [], []
     for task in tasks:
-        contest = compete(
-            f"a gradient step, {task.title}",
-            [Contestant(c.name, c.prepare) for c in contestants(task)],
-            repeats=size.repeats,
-            check=partial(below_gradient_descent, task),
-            note=NOTE,
-            say=say,
-        )
+        makers = {racer.name: racer.make for racer in contestants(task)}
+        contest = time_makers("a gradient step", task, makers, size.repeats, NOTE, say)
         contests.append(contest)
         panels += convergence(task, contest, say)
     for dtype, dim in itertools.product((np.float64, np.float32), size.dims):
@@ -177,9 +172,8 @@ def _gradient_alone(task: Task) -> Work:
         grad, x = task.grad, task.x0
         for _ in range(task.gradients):
             grad(x)
-        return Run(
-            task.problem.x_star, task.gradients
-        )  # it minimises nothing; x_star passes the check
+        # It minimises nothing; x_star passes the check.
+        return Run(task.problem.x_star, task.gradients)
 
     return work
 

@@ -199,14 +199,15 @@ def record(work, event, coefficients, i, xs, zs):
                 zs[i, c] = z
 
 
-def _keep_states_in_numpy(work, xs, zs, i):
+def keep_states_in_numpy(work: Array, xs: Array, zs: Array, i: int) -> None:
+    """Do what `keep_states` does, for Python to call."""
     for states, row in ((xs, X), (zs, Z)):
         if len(states):
             states[i] = work[row]
 
 
 @inline
-@in_numpy(_keep_states_in_numpy)
+@in_numpy(keep_states_in_numpy)
 def keep_states(work, xs, zs, i):
     """Keep x and z as rows i of xs and zs, unless these are empty."""
     if xs.shape[0] > 0:
@@ -221,7 +222,7 @@ def keep_states(work, xs, zs, i):
 
 (WORK, XS, ZS, COLUMNS, WATCH, DIM, ROWS_OF_XS, ROWS_OF_ZS, EVENTS, FIRST, LAST_AT, NOW_AT, NEXT_AT,
  PSI, POINT) = range(15)  # fmt: skip
-TABLE_SIZE = 15
+TABLE_SIZE = POINT + 1
 
 
 class StepTable:

@@ -79,8 +79,7 @@ class CompositeStepper(FixedStepper):
                 return j, checks.NOT_FINITE
             for row, array in zip(rows, (x, z, y, g), strict=True):
                 work[row] = array.ravel()
-            if self.recording:
-                self._keep_states(j)
+            kernel.keep_states_in_numpy(work, self.xs, self.zs, j)
             if signal != checks.GO_ON:
                 return j + 1, signal
         return len(coefs), checks.GO_ON

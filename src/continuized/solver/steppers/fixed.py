@@ -438,16 +438,9 @@ class FixedStepper(_KnownConstants):
     def _skip(self, coefs: Array, i: int) -> int:
         """Let event i happen without a jump; return the number of the next."""
         kernel.skip(self.work, coefs, i)
-        if self.recording:
-            self._keep_states(i)
+        kernel.keep_states_in_numpy(self.work, self.xs, self.zs, i)
         self.skipped += 1
         return i + 1
-
-    def _keep_states(self, i: int) -> None:
-        """Keep the states after event i of a block."""
-        self.xs[i] = self.work[kernel.X]
-        if self.keeping:
-            self.zs[i] = self.work[kernel.Z]
 
     def _value_at_end(self) -> float:
         return float(self._values(self.x[np.newaxis].copy())[0])
