@@ -18,7 +18,8 @@ import pytest
 from numba.core.serialize import dumps
 
 import continuized as cz
-from continuized.problems.kernels import IN_REGISTERS, QUESTIONS, questions
+from continuized.problems.kernels import IN_REGISTERS, QUESTIONS, quadratic_slope, questions
+from continuized.process.composite import Composite
 from continuized.process.stepper import Limits, Status
 from continuized.solver.constant_checks import L_SEEN
 from continuized.solver.kernels import loop as kernel
@@ -32,6 +33,7 @@ from continuized.solver.kernels.loop import (
 )
 from continuized.solver.loop import Loop
 from continuized.solver.steppers import fixed
+from continuized.solver.steppers.composite import CompositeStepper
 from continuized.support.jit import UNCOUNTED, array_at, jit
 from tests.invariants.registry import same_bits
 
@@ -155,6 +157,54 @@ def test_vectors_in_registers_are_those_in_memory(
         # Sums are added in another order, and so are those that witnesses are found by.
         rtol = 1e-9 if dtype is np.float64 else 1e-4
         np.testing.assert_allclose(stepper.watch, expected.watch, rtol=rtol)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("d", [1, 10, 40, 100])
+@pytest.mark.parametrize("record", [False, "path"])
+@pytest.mark.parametrize("noise", [None, cz.noise.Gaussian(1e-4)], ids=["exact", "noisy"])
+@pytest.mark.parametrize("who", ["ours", "compiled", "python", "prox"])
+def test_what_vectors_have_beyond_their_entries_stays_zero(
+    who: str, noise: Any, record: bool | str, d: int, dtype: Any
+) -> None:
+    """It takes part in the passes: anything else there would be in the sums of the checks."""
+    problem: Any = quadratic(d)
+    if who == "compiled":
+        problem = as_users_own(problem, dtype)
+    elif who == "python":
+        problem = cz.Problem(problem.fun, problem.grad, L=problem.L, mu=problem.mu)
+    method, start = cz.Continuized(problem.L, 0.0), np.ones(d, dtype)
+    how: Any = {"record": record, "noise": noise, "rng": np.random.default_rng(1)}
+    make: Any = fixed.FixedStepper
+    if who == "prox":
+        make = partial(CompositeStepper, composite=Composite(cz.prox.L1(0.1), (d,)))
+    stepper = make(method, problem, start, None, **how)
+    Loop(stepper, method.clock(2).stream(), Limits(None, 300)).run()
+    assert stepper.k == 300
+    assert stepper.work.shape[1] > d
+    assert not stepper.work[:, d:].any()
+
+
+@pytest.mark.parametrize("y", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("eigenvalue", [0.0, 1e-300, 1.0])
+def test_a_slope_is_not_finite_where_y_is_not(eigenvalue: float, y: float) -> None:
+    """So loops that compare no gradients need not look at y."""
+    matrix = np.array([[eigenvalue], [1.0], [0.5 * eigenvalue]])
+    with np.errstate(invalid="ignore"):
+        assert not np.isfinite(quadratic_slope(0, y, (matrix,)))
+
+
+@pytest.mark.parametrize("d", SIZES)
+def test_a_point_that_overflows_ends_a_run_at_the_event_before(d: int) -> None:
+    """x and z are so far apart that their difference is infinite."""
+    x0 = np.full(d, 3e38, np.float32)
+    stepper = fixed.FixedStepper(
+        cz.Continuized(1.0, 0.01), quadratic(d), x0, None, record=False, z0=-x0
+    )
+    loop = Loop(stepper, stepper.method.clock(2).stream(), Limits(None, 300))
+    assert loop.run() is Status.NOT_FINITE
+    assert np.isfinite(stepper.fun)  # it was not the start that failed
+    assert same_bits(stepper.x, x0)
 
 
 def test_a_gradient_that_changes_between_calls_leaves_a_state_of_the_run() -> None:

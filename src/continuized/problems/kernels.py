@@ -4,8 +4,8 @@ Importing this module imports Numba: load it only where it is used.
 
 Every problem takes the packed `data` of `problems.base.pack`, (matrix, vector, ints):
 
-    quadratic   matrix: the eigenvalues, x* and half the eigenvalues as three rows, with zeros up to
-                        a multiple of `IN_REGISTERS` columns
+    quadratic   matrix: the eigenvalues, x* and half the eigenvalues as three rows, with zeros
+                        behind them (`alignment.padded_size`), at least `IN_REGISTERS` columns
     dense       matrix: X             vector: the loss, l2, whether there is an intercept,
                                       y, and weights of mean 1
     csr         matrix: X's entries   vector: the same         ints: whether short rows are side by
@@ -338,8 +338,8 @@ def compile_problem(kind: str, data: tuple[Array, ...]) -> Compiled | None:
 class Questions(NamedTuple):
     """The two functions by which a compiled loop asks a problem for its gradient and its value.
 
-    slope(c, y, data) and part(c, x, data) where it is entrywise, and otherwise
-    ask(address, y, g, data) and value(address, x, data), `data` being the address of the table.
+    slope(c, y, data), not finite where y is not, and part(c, x, data) where it is entrywise, and
+    otherwise ask(address, y, g, data) and value(address, x, data), `data` being the address of the table.
     """
 
     gradient: Any

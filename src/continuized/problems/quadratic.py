@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from continuized.problems.base import NOT_FINITE, Array, Compiled, Problem, flat, pack
 from continuized.support import validation as check
-from continuized.support.alignment import aligned_zeros
+from continuized.support.alignment import aligned_zeros, padded_size
 
 
 def weighted_square(half: Any, distance: Any) -> Any:
@@ -108,10 +108,9 @@ class Quadratic(Problem):
 
     def compile(self, dtype: Any = np.float64) -> Compiled | None:
         """Return the problem for compiled loops, made anew: the arrays may have changed."""
-        from continuized.problems.kernels import IN_REGISTERS, compile_problem
+        from continuized.problems.kernels import compile_problem
 
-        columns = max(1, -(-self.dim // IN_REGISTERS)) * IN_REGISTERS
-        matrix = aligned_zeros((3, columns), dtype)
+        matrix = aligned_zeros((3, padded_size(self.dim, dtype)), dtype)
         matrix[:, : self.dim] = self.eigenvalues, self.x_star, 0.5 * self.eigenvalues
         return compile_problem("quadratic", pack(matrix, dtype=dtype))
 

@@ -41,7 +41,8 @@ __all__ = [
     "call_value", "choose_by_types", "class_of", "compile_formulas", "compile_high_word",
     "compile_power_of_two", "data_type", "fetch",
     "find_address", "flow_type", "gradient_type", "in_numpy", "in_short_vectors", "is_ours", "jit",
-    "jit_uncounted", "make_call", "matrix", "njit", "scratch", "subtract_pair", "types",
+    "jit_uncounted", "make_call", "matrix", "njit", "read_apart", "scratch",
+    "subtract_pair", "types",
     "uncounted", "value_type", "vector",
 ]  # fmt: skip
 
@@ -201,6 +202,25 @@ def _fetch(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 fetch: Any = intrinsic(_fetch)
+
+
+def _read_apart(typing_context: Any, array: Any, index: Any) -> Any:
+    """The entry `index` of a vector, by a load of its own; nothing is tested.
+
+    For entries that a moment ago were stored one by one: a load of several at once would wait until
+    all these stores have reached the cache, where one alone takes what is under way.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        size = context.get_abi_sizeof(context.get_data_type(array.dtype))
+        # An atomic load is one that LLVM does not join with its neighbours.
+        return builder.load_atomic(builder.gep(data, [arguments[1]]), "unordered", size)
+
+    return array.dtype(array, types.intp), generate
+
+
+read_apart: Any = intrinsic(_read_apart)
 
 
 def _subtract_pair(

@@ -18,8 +18,8 @@ __all__ = [
     "call_value", "choose_by_types", "class_of", "compile_formulas",
     "compile_high_word", "compile_power_of_two", "data_type",
     "fetch", "find_address", "flow_type", "gradient_type", "in_numpy", "in_short_vectors",
-    "is_ours", "jit", "jit_uncounted", "make_call", "matrix", "njit", "scratch", "subtract_pair",
-    "types", "uncounted", "value_type", "vector",
+    "is_ours", "jit", "jit_uncounted", "make_call", "matrix", "njit", "read_apart", "scratch",
+    "subtract_pair", "types", "uncounted", "value_type", "vector",
 ]  # fmt: skip
 
 FASTMATH: set[str] = set()
@@ -112,6 +112,11 @@ def in_numpy(version: Callable[..., Any]) -> Callable[[Any], Any]:
 
 def fetch(array: Any, index: Any) -> None:
     """Do nothing: nobody waits for memory here."""
+
+
+def read_apart(array: Any, index: Any) -> Any:
+    """Return the entry: no load is joined with another here."""
+    return array[index]
 
 
 def in_short_vectors() -> None:

@@ -21,6 +21,7 @@ from continuized.process.methods import follow, jump
 from continuized.process.prox import FORMULAS, clip, entry_penalty, entry_step, is_mostly_rounding
 from continuized.solver.constant_checks import GO_ON, TOL2, judge, verdict
 from continuized.solver.kernels.loop import (
+    DIM,
     FORBIDDEN,
     LAST,
     NOW,
@@ -97,7 +98,7 @@ def squared_mapping(work, gamma, psi, g2, y2, eps):
     0 where the step is mostly rounding: Python then looks closer (`prox.mapping_norm`).
     """
     y, g, moved2 = work[NOW + Y], work[NOW + G], work.dtype.type(0.0)
-    for c in range(work.shape[1]):
+    for c in range(psi.shape[1]):
         moved = mapping_entry(y[c], g[c], gamma, psi, c)
         moved2 += moved * moved
     lost = is_mostly_rounding(math.sqrt(moved2), gamma, math.sqrt(g2), math.sqrt(y2), eps)
@@ -118,7 +119,7 @@ def take_event(work, psi, coefficients, watch, i, eps):
     )  # fmt: skip
     zero = real(0.0)
     sums = zero, zero, zero, zero, zero
-    for c in range(work.shape[1]):
+    for c in range(psi.shape[1]):
         sums = add_squares(sums, g_now[c], y_now[c])
         sums = add_products(sums, g_now[c] - g_last[c], y_now[c] - y_last[c])
     g2, y2, dg2, dgdy, dy2 = sums
@@ -128,9 +129,9 @@ def take_event(work, psi, coefficients, watch, i, eps):
         small2 = squared_mapping(work, gamma, psi, float(g2), float(y2), eps)
     signal = verdict(watch, size2, small2, coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME])
     if signal not in FORBIDDEN:
-        for c in range(work.shape[1]):
+        for c in range(psi.shape[1]):
             x[c], z[c] = jump_entry(y_now[c], z_now[c], g_now[c], gamma, gamma_prime, psi, c)
-        for c in range(work.shape[1]):
+        for c in range(psi.shape[1]):
             y_last[c], g_last[c] = y_now[c], g_now[c]
     return signal
 
@@ -140,12 +141,12 @@ def make_loop(eps: float) -> Any:
 
     def loop(grad, data, psi, noise, work, xs, zs, coefficients, watch, i):
         """Events i, i + 1, ... of the block until a signal; returns (how many are done, signal)."""
-        signal = GO_ON
+        signal, dim = GO_ON, xs.shape[1]
         while i < coefficients.shape[0] and signal == GO_ON:
             mix_to(work, coefficients, i)
-            ask_at(grad, work[NOW + Y], work[NOW + G], data)
+            ask_at(grad, work[NOW + Y][:dim], work[NOW + G][:dim], data)
             if noise.shape[0] > 0:
-                for c in range(work.shape[1]):
+                for c in range(dim):
                     work[NOW + G, c] += noise[i, c]
             signal = take_event(work, psi, coefficients, watch, i, eps)
             if signal in FORBIDDEN:
@@ -163,16 +164,16 @@ def make_step(real: Any, eps: float) -> Any:
     def step(g, address, i):
         """Do what the step of `loop.make_step` does, with psi; x and z are written each time."""
         table, work, xs, zs, coefficients, watch, point = read_table(address, real)
-        if g.size != work.shape[1]:
+        if g.size != table[DIM]:
             return WRONG_SIZE
         psi = array_at(table[PSI], (PSI_ROWS, g.size), real)
-        for c in range(work.shape[1]):
+        for c in range(g.size):
             work[NOW + G, c] = g[c]
         signal = take_event(work, psi, coefficients, watch, i, eps)
         if signal not in FORBIDDEN:
             keep_states(work, xs, zs, i)
             mix_to(work, coefficients, min(i + 1, coefficients.shape[0] - 1))
-            for c in range(work.shape[1]):
+            for c in range(g.size):
                 point[c] = work[NOW + Y, c]
         return signal
 

@@ -2,10 +2,11 @@
 
 It is the inside of `FixedStepper.advance`; the loop of a whole run is `solver.loop`.
 
-The vectors of a run live in one array `work`, a row each.  Between calls, the rows X and Z are x
-and z after the last event; within a block, some loops write them only where it ends.  Events have
-three rows each, which begin at LAST (the event before), NOW (the coming one) and NEXT (the one
-after it, for `make_step` alone):
+The vectors of a run live in one array `work`, a row each (`make_work`): rows begin where a cache
+line does, and what they have beyond the entries of x is zero and stays so.  Between calls, the rows
+X and Z are x and z after the last event; within a block, some loops write them only where it ends.
+Events have three rows each, which begin at LAST (the event before), NOW (the coming one) and NEXT
+(the one after it, for `make_step` alone):
 
     work[event + Y], work[event + W]  y and z of the event, mixed but before its jump
     work[event + G]                   the gradient at y
@@ -51,6 +52,7 @@ from continuized.solver.constant_checks import (
     judge,
     verdict,
 )
+from continuized.support.alignment import aligned_zeros, padded_size
 from continuized.support.jit import (
     HAS_NUMBA,
     UNCOUNTED,
@@ -61,6 +63,7 @@ from continuized.support.jit import (
     jit,
     jit_uncounted,
     matrix,
+    read_apart,
     scratch,
     types,
     uncounted,
@@ -94,10 +97,26 @@ def add_squares(sums, g, y):
     return g2 + g * g, y2 + y * y, dg2, dgdy, dy2
 
 
+def add_slope(sums, g, y, witnessing):
+    """Do the same for a slope that is not finite where y is not: then y tells nothing that the
+    gradient does not, but for the size of its rounding errors, which witnesses need."""
+    g2, y2, dg2, dgdy, dy2 = sums
+    if witnessing:
+        y2 += y * y
+    return g2 + g * g, y2, dg2, dgdy, dy2
+
+
 def add_products(sums, dg, dy):
     """Add an entry of the differences from the event before to the other three."""
     g2, y2, dg2, dgdy, dy2 = sums
     return g2, y2, dg2 + dg * dg, dgdy + dg * dy, dy2 + dy * dy
+
+
+def make_work(x: Array, z: Array) -> Array:
+    """Make the vectors of a run that begins at x and z."""
+    work = aligned_zeros((WORK_ROWS, padded_size(x.size, x.dtype)), x.dtype)
+    work[X, : x.size], work[Z, : x.size] = x.ravel(), z.ravel()
+    return work
 
 
 @inline
@@ -113,7 +132,7 @@ def decide(watch, sums, row):
     return verdict(watch, size2, size2, gamma, gamma_prime)
 
 
-compile_formulas(add_noise, add_squares, add_products)
+compile_formulas(add_noise, add_squares, add_slope, add_products)
 
 
 # Without Numba, the gradient is asked for in Python (`make_step`), and what follows takes whole
@@ -142,26 +161,30 @@ def mix_next(work, coefficients, i):
 
 
 @inline
-def take_event(
-    work, last, now, following, answer, point, noise, coefficients, watch, i, witnessing
-):
+def rows_of(work, event):
+    """Return y, z and the gradient of an event."""
+    return work[event + Y], work[event + W], work[event + G]
+
+
+@inline
+def take_event(last, now, following, answer, point, noise, coefficients, watch, i, witnessing):
     """Take event i of the block, whose gradient is `answer`; return the signal.
 
-    last, now, following: where the rows begin of the event before, of this one, and of the next,
-    into which its y and z are mixed.  point: an array that gets the next y too; None where `answer`
-    is the row of this event itself, into which it is copied otherwise.  witnessing: whether the
-    gradient is compared with the one before.
+    last, now, following: the rows of the event before, of this one, and of the next, into which its
+    y and z are mixed.  point: an array that gets the next y too; None where `answer` is the row of
+    this event itself, into which it is copied otherwise.  witnessing: whether the gradient is
+    compared with the one before.
     """
-    real = work.dtype.type
-    y_now, z_now, g_now = work[now + Y], work[now + W], work[now + G]
-    y_last, g_last = work[last + Y], work[last + G]
-    y_next, z_next = work[following + Y], work[following + W]
+    y_last, _, g_last = last
+    y_now, z_now, g_now = now
+    y_next, z_next, _ = following
+    real = y_now.dtype.type
     gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
     i_next = min(i + 1, coefficients.shape[0] - 1)
     a, b = real(coefficients[i_next, A]), real(coefficients[i_next, B])
     zero = real(0.0)
     sums = zero, zero, zero, zero, zero
-    for c in range(work.shape[1]):
+    for c in range(answer.size if noise is None else noise.shape[1]):
         g, y = real(add_noise(answer[c], noise, i, c)), y_now[c]
         sums = add_squares(sums, g, y)
         if witnessing:
@@ -192,7 +215,7 @@ def record(work, event, coefficients, i, xs, zs):
     real = work.dtype.type
     gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
     if xs.shape[0] > 0:
-        for c in range(work.shape[1]):
+        for c in range(xs.shape[1]):
             y, z, g = work[event + Y, c], work[event + W, c], work[event + G, c]
             xs[i, c], z = jump(y, z, g, gamma, gamma_prime)
             if zs.shape[0] > 0:
@@ -203,7 +226,7 @@ def keep_states_in_numpy(work: Array, xs: Array, zs: Array, i: int) -> None:
     """Do what `keep_states` does, for Python to call."""
     for states, row in ((xs, X), (zs, Z)):
         if len(states):
-            states[i] = work[row]
+            states[i] = work[row, : states.shape[1]]
 
 
 @inline
@@ -211,7 +234,7 @@ def keep_states_in_numpy(work: Array, xs: Array, zs: Array, i: int) -> None:
 def keep_states(work, xs, zs, i):
     """Keep x and z as rows i of xs and zs, unless these are empty."""
     if xs.shape[0] > 0:
-        for c in range(work.shape[1]):
+        for c in range(xs.shape[1]):
             xs[i, c] = work[X, c]
             if zs.shape[0] > 0:
                 zs[i, c] = work[Z, c]
@@ -220,8 +243,8 @@ def keep_states(work, xs, zs, i):
 # Events whose gradients Python is asked for.  Every array that is handed over takes 50 ns, so all
 # but the gradient is in a table, of which the step is given the address.
 
-(WORK, XS, ZS, COLUMNS, WATCH, DIM, ROWS_OF_XS, ROWS_OF_ZS, EVENTS, FIRST, LAST_AT, NOW_AT, NEXT_AT,
- PSI, POINT) = range(15)  # fmt: skip
+(WORK, XS, ZS, COLUMNS, WATCH, WIDTH, DIM, ROWS_OF_XS, ROWS_OF_ZS, EVENTS, FIRST, LAST_AT, NOW_AT,
+ NEXT_AT, PSI, POINT) = range(16)  # fmt: skip
 TABLE_SIZE = POINT + 1
 
 
@@ -240,7 +263,8 @@ class StepTable:
         self.coefficients = self._columns = np.empty((0, COEFFICIENTS))
         self._table = table = np.zeros(TABLE_SIZE, np.int64)
         table[WORK], table[XS], table[ZS] = (part.ctypes.data for part in (work, xs, zs))
-        table[DIM], table[ROWS_OF_XS], table[ROWS_OF_ZS] = work.shape[1], len(xs), len(zs)
+        table[WIDTH], table[DIM] = work.shape[1], xs.shape[1]
+        table[ROWS_OF_XS], table[ROWS_OF_ZS] = len(xs), len(zs)
         table[WATCH], table[PSI] = watch.ctypes.data, 0 if psi is None else psi.ctypes.data
         self.point = np.empty(shape, work.dtype)
         self.renew_point()
@@ -271,7 +295,7 @@ def read_table(address, real):
     columns = array_at(table[COLUMNS], (COEFFICIENTS, table[EVENTS]), np.float64)
     return (
         table,
-        array_at(table[WORK], (WORK_ROWS, n), real),
+        array_at(table[WORK], (WORK_ROWS, table[WIDTH]), real),
         array_at(table[XS], (table[ROWS_OF_XS], n), real),
         array_at(table[ZS], (table[ROWS_OF_ZS], n), real),
         columns.T,
@@ -282,6 +306,7 @@ def read_table(address, real):
 
 def _step_in_numpy(g, given, i):
     work, coefficients = given.work, given.coefficients
+    work = work[:, : given.xs.shape[1]]
     y, z = work[NOW + Y], work[NOW + W]
     if g.shape != y.shape or g.dtype != y.dtype:
         return WRONG_SIZE
@@ -309,12 +334,11 @@ def make_step(real):
         not looked at: WRONG_SIZE.
         """
         table, work, xs, zs, coefficients, watch, point = read_table(address, real)
-        if g.size != work.shape[1]:
+        if g.size != table[DIM]:
             return WRONG_SIZE
         last, now, following = table[LAST_AT], table[NOW_AT], table[NEXT_AT]
-        signal = take_event(
-            work, last, now, following, g, point, None, coefficients, watch, i, True
-        )
+        rows = rows_of(work, last), rows_of(work, now), rows_of(work, following)
+        signal = take_event(*rows, g, point, None, coefficients, watch, i, True)
         if signal in FORBIDDEN:
             if i > table[FIRST]:
                 settle(work, last, coefficients, i - 1)
@@ -361,18 +385,21 @@ def make_loop(asked, witnessing):
 
         After a forbidden event `work` is not valid; `take_events` restores it.
         """
-        first, signal, last, now = i, GO_ON, LAST, NOW
+        first, signal, last, now, dim = i, GO_ON, LAST, NOW, xs.shape[1]
+        # The rows are found once: to find them in `work` at every event would take 6 ns.
+        rows_last, rows_now = rows_of(work, last), rows_of(work, now)
         mix_to(work, coefficients, i)
         while i < coefficients.shape[0] and signal == GO_ON:
-            ask(grad, work[now + Y], work[now + G], data)
-            answer = work[now + G]
+            y, _, g = rows_now
+            ask(grad, y[:dim], g[:dim], data)
             signal = take_event(
-                work, last, now, last, answer, None, noise, coefficients, watch, i, witnessing
+                rows_last, rows_now, rows_last, g, None, noise, coefficients, watch, i, witnessing
             )
             if signal in FORBIDDEN:
                 return i, signal
             record(work, now, coefficients, i, xs, zs)
             last, now, i = now, last, i + 1
+            rows_last, rows_now = rows_now, rows_last
         if i > first:
             settle(work, last, coefficients, i - 1)
         return i, signal
@@ -392,10 +419,10 @@ def make_entrywise_loop(asked, witnessing):
             gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
             zero = real(0.0)
             sums = zero, zero, zero, zero, zero
-            for c in range(work.shape[1]):
+            for c in range(work.shape[1] if noise is None else noise.shape[1]):
                 y, z = mix(work[X, c], work[Z, c], a, b)
                 g = real(add_noise(slope(c, y, data), noise, i, c))
-                sums = add_squares(sums, g, y)
+                sums = add_slope(sums, g, y, witnessing)
                 if witnessing:
                     sums = add_products(sums, g - work[LAST + G, c], y - work[LAST + Y, c])
                     work[LAST + Y, c], work[LAST + G, c] = y, g
@@ -411,16 +438,15 @@ def make_entrywise_loop(asked, witnessing):
 
 
 # Loops for so few entries that the vectors of a run stay in registers, or next to them.  They have
-# `IN_REGISTERS` entries, a number that is known when compiling; those that are not of the run are
-# zero, and so is their slope.  No noise, and no states are kept.
+# `IN_REGISTERS` entries, a number that is known when compiling, and of which rows of `work` have no
+# fewer; those that are not of the run are zero, and so is their slope.  No noise, and no states are
+# kept.
 
 
 @inline
 def read_small(work, x, z, y_last, g_last):
     """Copy the rows of `work` that go from event to event."""
     for c in range(IN_REGISTERS):
-        x[c], z[c], y_last[c], g_last[c] = 0.0, 0.0, 0.0, 0.0
-    for c in range(work.shape[1]):
         x[c], z[c] = work[X, c], work[Z, c]
         y_last[c], g_last[c] = work[LAST + Y, c], work[LAST + G, c]
 
@@ -428,7 +454,7 @@ def read_small(work, x, z, y_last, g_last):
 @inline
 def write_small(work, x, z, y_last, g_last):
     """Copy them back."""
-    for c in range(work.shape[1]):
+    for c in range(IN_REGISTERS):
         work[X, c], work[Z, c] = x[c], z[c]
         work[LAST + Y, c], work[LAST + G, c] = y_last[c], g_last[c]
 
@@ -443,17 +469,14 @@ def make_small_loop(asked, witnessing):
         real, signal, final = work.dtype.type, GO_ON, coefficients.shape[0] - 1
         x, z = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
         y_last, g_last = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
-        y, w, g = (
-            scratch(IN_REGISTERS, real),
-            scratch(IN_REGISTERS, real),
-            scratch(IN_REGISTERS, real),
-        )
+        y, w = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
+        g, written = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
         read_small(work, x, z, y_last, g_last)
-        asked_at, answer = y[: work.shape[1]], g[: work.shape[1]]
+        asked_at, answer = y[: xs.shape[1]], written[: xs.shape[1]]
         a, b = real(coefficients[i, A]), real(coefficients[i, B])
         for c in range(IN_REGISTERS):
             y[c], w[c] = mix(x[c], z[c], a, b)
-            g[c] = 0.0
+            written[c] = 0.0
         while i <= final and signal == GO_ON:
             ask(grad, asked_at, answer, data)
             gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
@@ -461,6 +484,8 @@ def make_small_loop(asked, witnessing):
             a, b = real(coefficients[following, A]), real(coefficients[following, B])
             zero = real(0.0)
             sums = zero, zero, zero, zero, zero
+            for c in range(IN_REGISTERS):
+                g[c] = read_apart(written, c)  # most gradients write their few entries one by one
             for c in range(IN_REGISTERS):
                 sums = add_squares(sums, g[c], y[c])
                 if witnessing:
@@ -497,7 +522,7 @@ def make_small_entrywise_loop(asked, witnessing):
             for c in range(IN_REGISTERS):
                 y, z_c = mix(x[c], z[c], a, b)
                 g = slope(c, y, data)
-                sums = add_squares(sums, g, y)
+                sums = add_slope(sums, g, y, witnessing)
                 if witnessing:
                     sums = add_products(sums, g - g_last[c], y - y_last[c])
                     y_last[c], g_last[c] = y, g
@@ -537,7 +562,7 @@ def take_events(
     x and z after the events are kept as rows of xs and zs, unless these are empty.
     """
     witnessing = not math.isnan(watch[constant_checks.L])
-    is_small = noise is None and not xs.size and work.shape[1] <= IN_REGISTERS
+    is_small = noise is None and not xs.size and xs.shape[1] <= IN_REGISTERS
     loop = compile_loop(work.dtype, compiled.kind, noise is not None, witnessing, is_small)
     grad, _, data = find_addresses(compiled, value=False)
     known = (grad, data, noise, work, xs, zs)

@@ -58,7 +58,7 @@ class CompositeStepper(FixedStepper):
         return composite_kernel.compile_step(self.dtype)
 
     def _take_events_in_numpy(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
-        composite, work, watch, shape = self.composite, self.work, self.watch, self.start.shape
+        composite, work, watch, shape = self.composite, self.vectors, self.watch, self.start.shape
         rows = (kernel.X, kernel.Z, kernel.LAST + kernel.Y, kernel.LAST + kernel.G)
         for j in range(i, len(coefs)):
             x, z, y_last, g_last = (work[row].reshape(shape) for row in rows)
@@ -138,7 +138,7 @@ class CompositeStepper(FixedStepper):
         found = self._step_beyond(self.jac)
         if found is not None:
             beyond, self.fun = found
-            self.work[kernel.X] = beyond.ravel()
+            self.vectors[kernel.X] = beyond.ravel()
             self.jac = self._gradient()
 
     def result(self, status: Status) -> dict[str, Any]:

@@ -39,7 +39,6 @@ from continuized.solver import constant_checks as checks
 from continuized.solver import stopping
 from continuized.solver.kernels import loop as kernel
 from continuized.solver.result import ConstantsWarning
-from continuized.support.alignment import aligned_zeros
 from continuized.support.jit import HAS_NUMBA
 from continuized.support.progress import warn_caller
 
@@ -290,10 +289,10 @@ class FixedStepper(_KnownConstants):
         self.noise, self.rng = noise, rng
         self.dim, self.dtype = start.size, start.dtype
         self.oracle: FullGradient = FullGradient(problem, start)
-        self.work = aligned_zeros((kernel.WORK_ROWS, self.dim), self.dtype)
         z = start if z0 is None else z0
-        self.work[kernel.X], self.work[kernel.Z] = start.ravel(), z.ravel()
-        self.x = self.work[kernel.X].reshape(start.shape)  # the same memory
+        self.work = kernel.make_work(start, z)
+        self.vectors = self.work[:, : self.dim]  # the same memory, without what is beyond x
+        self.x = self.vectors[kernel.X].reshape(start.shape)
         self.states_at_start = start[np.newaxis], z[np.newaxis]
         # x after each event of a block, for f, and z too where the path is kept.
         self.xs = np.empty((self.rows_at_once if self.recording else 0, self.dim), self.dtype)
@@ -355,7 +354,7 @@ class FixedStepper(_KnownConstants):
         table = self._step_table
         table.begin(coefs, i)
         kernel.mix_next(self.work, coefs, i)
-        point = self.work[kernel.NOW + kernel.Y].reshape(self.start.shape)
+        point = self.vectors[kernel.NOW + kernel.Y].reshape(self.start.shape)
         # The user may write into the point, and may keep it.  Views of one array are lent as long
         # as nothing refers to it when an event is over; then each event has a copy, which takes 0.1
         # us more, and 0.2 for 1,000 entries.  Without Numba, the step leaves it in the rows of NOW.
@@ -403,7 +402,7 @@ class FixedStepper(_KnownConstants):
         if self.noise is not None and not isinstance(self.noise, Oracle):
             assert self.rng is not None
             marks = draw_noise(self.noise, self.rng, events.size, self.dim, self.dtype)
-        before = self.work[kernel.X].copy()
+        before = self.vectors[kernel.X].copy()
         i, status = 0, None
         while i < events.size and status is None:
             i, signal = self._take_events(marks, coefs, i)
@@ -420,7 +419,7 @@ class FixedStepper(_KnownConstants):
             finite = np.isfinite(fun)
             if not finite.all():
                 i, status = int(np.argmin(finite)), Status.NOT_FINITE
-                self.work[kernel.X] = self.xs[i - 1] if i else before
+                self.vectors[kernel.X] = self.xs[i - 1] if i else before
             rows = self._rows(events, fun, i) if i else None
         if i:
             self.k, self.t = self.k + i, float(events.t[i - 1])
@@ -454,7 +453,7 @@ class FixedStepper(_KnownConstants):
             return float(np.linalg.norm(g))
 
     def _go_back(self) -> None:
-        self.k, self.work[kernel.X] = 0, self.start.ravel()
+        self.k, self.vectors[kernel.X] = 0, self.start.ravel()
 
     def after_restoring(self) -> None:
         """Take the tol of now.  A warning given before is given again."""
