@@ -38,5 +38,5 @@ def padded_size(size: int, dtype: Any) -> int:
     >>> padded_size(100, np.float32), padded_size(100, np.float64), padded_size(0, np.float64)
     (128, 112, 16)
     """
-    pair = 2 * LINE // np.dtype(dtype).itemsize
+    pair: int = 2 * LINE // np.dtype(dtype).itemsize
     return max(-(-size // pair), 1) * pair
