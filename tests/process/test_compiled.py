@@ -11,8 +11,11 @@ import pytest
 
 import continuized as cz
 from continuized.process import compiled
-from continuized.process.coefficients import exponential_rule
+from continuized.process.clock import Events
+from continuized.process.coefficients import CARRY, COEFFICIENTS, exponential_rule
+from continuized.process.compiled import KEPT
 from continuized.support import jit
+from tests.invariants.registry import same_bits
 
 METHODS = {
     "convex": cz.Continuized(2.0),
@@ -23,22 +26,68 @@ METHODS = {
 }
 
 
+class OwnConvex(cz.Continuized):
+    """A method whose coefficients Python gives."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Any:
+        return super().coefficients(k, t0, t, dt, carry)
+
+
+def draw_events(k0: int, t0: float, n: int) -> Events:
+    dt = np.random.default_rng(k0).standard_exponential(n)
+    dt[5] = 0.0
+    return Events(k0, t0, t0 + dt.cumsum(), dt)
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_coefficients_of_blocks_are_those_of_the_method(name: str) -> None:
-    """Of runs side by side, and of more events than fill vector registers.  Of a sum of terms that
-    cancel, the last bits are the library's own."""
-    method, n = METHODS[name], 131
-    dt = np.random.default_rng(0).standard_exponential((2, n))
-    dt[0, 5] = 0.0
-    t0 = np.array([0.0, 3.5])
-    t = t0[:, np.newaxis] + dt.cumsum(axis=1)
-    rows = compiled.rows_of_coefficients(method, 0, t0, np.zeros(2), t, dt)
-    for r in range(2):
-        last, carry = float(t0[r]), 0.0
-        for i, (time, gap) in enumerate(zip(t[r].tolist(), dt[r].tolist(), strict=True)):
-            expected = method.coefficients(i + 1, last, time, gap, carry)
-            np.testing.assert_allclose(rows[r, i], expected, rtol=2e-15)
-            last, carry = time, expected[-1]
+    """Of more events than fill vector registers.  Of a sum of terms that cancel, the last bits are
+    the library's own."""
+    method = METHODS[name]
+    for k0, t0, carry in ((0, 0.0, 0.0), (7, 3.5, 12.25)):
+        events = draw_events(k0, t0, 131)
+        rows = compiled.coefficients(method, events, carry)
+        last = t0
+        for event, row in zip(events.each(), rows, strict=True):
+            expected = method.coefficients(event.k, last, event.t, event.dt, carry)
+            np.testing.assert_allclose(row, expected, rtol=2e-15)
+            last, carry = event.t, expected[-1]
+
+
+@pytest.mark.skipif(not jit.HAS_NUMBA, reason="blocks are for compiled code")
+@pytest.mark.parametrize("name", [*METHODS, "python"])
+def test_compiled_code_makes_the_same_coefficients_some_at_a_time(name: str) -> None:
+    """Wherever it goes on in a block, and whoever makes them."""
+    method = METHODS.get(name, OwnConvex(2.0))
+
+    @jit.jit_uncounted
+    def copy(block: Any, i: Any, out: Any) -> Any:
+        kept = jit.scratch(KEPT, np.float64)
+        while i < block.t.shape[1]:
+            n, rows = compiled.make_coefficients(block, 0, i, kept)
+            for j in range(n):
+                for c in range(COEFFICIENTS):
+                    out[i + j, c] = rows[j, c]
+            block.carry[0] = rows[n - 1, CARRY]
+            i += n
+
+    n = 2 * compiled.AT_ONCE + 77
+    events = draw_events(7, 3.5, n)
+    events.t.flags.writeable = False  # as those of a recorded clock
+    expected = compiled.coefficients(method, events, 12.25)
+    for first in (0, 1, 100, compiled.AT_ONCE, n - 1):
+        block = compiled.make_block(method, events, 12.25)
+        if first:
+            block.carry[0] = expected[first - 1, CARRY]
+        out = expected.copy()
+        out[first:] = np.nan
+        copy(block, first, out)
+        assert same_bits(out, expected)
+    short = compiled.make_block(method, events, 12.25).first(3)
+    out = np.full((n, COEFFICIENTS), np.nan)
+    copy(short, 0, out)
+    assert same_bits(out[:3], expected[:3])
+    assert np.isnan(out[3:]).all()
 
 
 @pytest.mark.skipif(

@@ -6,12 +6,14 @@ noise, which one of them may add in the same operation as it multiplies.
 
 from __future__ import annotations
 
+import itertools
 import platform
 import re
 import warnings
 from functools import partial
 from typing import Any
 
+import llvmlite.binding as host_cpu
 import numba
 import numpy as np
 import pytest
@@ -26,6 +28,7 @@ from continuized.solver.kernels import loop as kernel
 from continuized.solver.kernels.ensemble import make_steps, make_times
 from continuized.solver.kernels.loop import (
     compile_loop,
+    make_block_loop,
     make_entrywise_loop,
     make_loop,
     make_small_entrywise_loop,
@@ -234,15 +237,20 @@ def test_a_gradient_that_changes_between_calls_leaves_a_state_of_the_run() -> No
 def test_the_loop_of_a_sum_over_entries_runs_in_vector_registers(
     dtype: Any, packed: str, witnessing: bool
 ) -> None:
-    """Its one pass is what makes it quick: LLVM must not give up on it."""
+    """Its one pass is what makes it quick: LLVM must not give up on it.  The longest vectors are
+    for long loops."""
     loop = compile_loop(np.dtype(dtype), "quadratic", False, witnessing)
     signature = loop.nopython_signatures[0]
     for make in (make_entrywise_loop, make_small_entrywise_loop):
-        made = make(questions("quadratic"), witnessing)
+        is_small = make is make_small_entrywise_loop
+        made = make_block_loop(make(questions("quadratic"), witnessing), is_small)
         loop = jit(made, signature, cached=False, **UNCOUNTED)  # from disk: without assembly
         (assembly,) = loop.inspect_asm().values()
         if platform.machine() in ("x86_64", "AMD64"):
-            assert re.search(rf"\tv?(mul|fmadd\d+){packed}\t", assembly)
+            products = re.findall(rf"\tv?(?:mul|fmadd\d+){packed}\t(.*)", assembly)
+            assert products
+            has_longest = host_cpu.get_host_cpu_features().get("avx512f", False)
+            assert any("zmm" in each for each in products) is (has_longest and not is_small)
 
 
 def closure_as_kept(function: Any) -> bytes:
@@ -258,7 +266,10 @@ def test_a_loop_made_again_is_found_on_the_disk(kind: str) -> None:
     if asked.is_entrywise:
         loops = [make_entrywise_loop, make_small_entrywise_loop]
     makers = [partial(make_steps, kind), partial(make_times, kind)]
-    makers += [partial(make, asked, witnessing) for make in loops for witnessing in (False, True)]
+    makers += [
+        partial(lambda make, witnessing: make_block_loop(make(asked, witnessing)), *which)
+        for which in itertools.product(loops, (False, True))
+    ]
     kept = [closure_as_kept(make()) for make in makers]
     assert kept == [closure_as_kept(make()) for make in makers]
     assert kept[2] != kept[3]

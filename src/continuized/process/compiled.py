@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,25 +16,27 @@ from continuized.process.coefficients import CARRY, COEFFICIENTS, GAMMA, GAMMA_P
 from continuized.process.methods import Method
 from continuized.support.elementary import compile_elementary
 from continuized.support.jit import (
+    HAS_NUMBA,
     UNCOUNTED,
+    array_at,
     compile_formulas,
+    find_address,
     is_ours,
     jit,
+    make_call,
     matrix,
     types,
+    uncounted,
     vector,
 )
+
+AT_ONCE = 256  # events whose coefficients are made at once: 10 kB, which the nearest cache holds
+KEPT = AT_ONCE * COEFFICIENTS
 
 # No denominator is 0, and a test whether one is would keep loops from vector instructions.
 FORMULAS = (*parameters.FORMULAS, *flow.FORMULAS, *methods.FORMULAS)
 compile_elementary()
 compile_formulas(*FORMULAS, error_model="numpy", exactly=True)
-
-
-def _row(values: Array) -> Array:
-    """Return a matrix of one row.  A recorded clock's times are read-only, for which Numba has
-    other types: they are copied."""
-    return np.ascontiguousarray(values if values.flags.writeable else values.copy())[np.newaxis]
 
 
 def runs_compiled(method: Method) -> bool:
@@ -42,12 +45,49 @@ def runs_compiled(method: Method) -> bool:
     return kind.coefficients is Method.coefficients and kind.flow is Method.flow
 
 
-def coefficients_type(ndim: int = 2) -> Any:
-    """The Numba type of the coefficients of events, an event a row; of many runs with ndim=3.
+class Block(NamedTuple):
+    """A block of events of one run or of many, a run a row, as compiled code takes it.
 
-    Of any order in memory: those of `compile_fill` are columns there, those that Python makes rows.
+    It makes the coefficients itself, `AT_ONCE` of them at a time: arrays of all would leave the
+    caches that are near.
+
+    fill: the address of the rule (`compile_fill`), or 0 where Python made the coefficients.
+    constants: those of the rule.  k, t0: the number and the times of the last event before the
+    block.  carry: what the rule carried from the last event that was taken.  t, dt: the times of
+    the events and the gaps before them.  given: the coefficients that Python made, an event a row.
     """
-    return types.Array(types.float64, ndim, "A")
+
+    fill: Any
+    constants: tuple[float, float, float]
+    k: int
+    t0: Array
+    carry: Array
+    t: Array
+    dt: Array
+    given: Array
+
+    def first(self, n: int) -> Block:
+        """Return the block of the first n of these events."""
+        t, dt = (np.ascontiguousarray(part[:, :n]) for part in (self.t, self.dt))
+        return self._replace(t=t, dt=dt)
+
+
+def block_type() -> Any:
+    """The Numba type of a block."""
+    floats, rows = vector(np.float64), matrix(np.float64)
+    three = types.UniTuple(types.float64, 3)
+    fields = (types.int64, three, types.int64, floats, floats, rows, rows, rows)
+    return types.NamedTuple(fields, Block)
+
+
+def fill_type() -> Any:
+    """The signature of a compiled rule: (t, dt, out, n, k, t0, carry, L, mu, start), the first
+    three being addresses."""
+    addresses, numbers = [types.uintp] * 3, [types.int64] * 2
+    return types.void(*addresses, *numbers, *[types.float64] * 5)
+
+
+call_fill = make_call(fill_type())
 
 
 @cache
@@ -59,45 +99,71 @@ def compile_fill(rule: Rule) -> Any:
     """
     compile_formulas(rule, error_model="numpy")
 
-    def fill(constants, k, t0, carry, t, dt, out):
-        L, mu, start = constants
-        for r in range(t.shape[0]):
-            times, gaps, rows = t[r], dt[r], out[r]
-            last, c = t0[r], carry[r]
-            for i in range(times.size):
-                rows[A, i], rows[B, i], rows[GAMMA, i], rows[GAMMA_PRIME, i], c = rule(
-                    k + 1 + i, last, times[i], gaps[i], c, L, mu, start
-                )
-                last, rows[CARRY, i] = times[i], c
+    def fill(t, dt, out, n, k, t0, carry, L, mu, start):
+        times, gaps = array_at(t, (n,), np.float64), array_at(dt, (n,), np.float64)
+        rows = array_at(out, (COEFFICIENTS, n), np.float64)
+        last, c = t0, carry
+        for i in range(n):
+            rows[A, i], rows[B, i], rows[GAMMA, i], rows[GAMMA_PRIME, i], c = rule(
+                k + 1 + i, last, times[i], gaps[i], c, L, mu, start
+            )
+            last, rows[CARRY, i] = times[i], c
 
-    floats, rows = vector(np.float64), matrix(np.float64)
-    three, block = types.UniTuple(types.float64, 3), types.Array(types.float64, 3, "C")
-    signature = types.void(three, types.int64, floats, floats, rows, rows, block)
-    return jit(fill, signature, cached=is_ours(rule), error_model="numpy", **UNCOUNTED)
+    return jit(fill, fill_type(), cached=is_ours(rule), error_model="numpy", **UNCOUNTED)
 
 
-def rows_of_coefficients(
-    method: Method, k: int, t0: Array, carry: Array, t: Array, dt: Array
-) -> Array:
-    """Return the coefficients of the events k + 1, ... of many runs, a run a row.
+@uncounted
+def make_coefficients(block, run, i, kept):
+    """Return how many events i, i + 1, ... of a run are `AT_ONCE` or what is left, and their
+    coefficients, a row each.
 
-    Those of an event are a column in memory: see `compile_fill`.
+    `kept` is memory for `KEPT` numbers.  The events before i have been taken.
     """
-    runs, n = t.shape
-    out = np.empty((runs, COEFFICIENTS, n))
-    compile_fill(method.rule)(method.constants, k, t0, carry, t, dt, out)
-    return out.transpose(0, 2, 1)
+    n = min(block.t.shape[1] - i, AT_ONCE)
+    rows = array_at(kept.ctypes.data, (COEFFICIENTS, n), np.float64)
+    if block.fill == 0:
+        for j in range(n):
+            for c in range(COEFFICIENTS):
+                rows[c, j] = block.given[i + j, c]
+    else:
+        t, dt = block.t[run], block.dt[run]
+        t0 = block.t0[run] if i == 0 else t[i - 1]
+        L, mu, start = block.constants
+        places = t[i:].ctypes.data, dt[i:].ctypes.data, kept.ctypes.data
+        call_fill(block.fill, (*places, n, block.k + i, t0, block.carry[run], L, mu, start))
+    return n, rows.T
 
 
 def coefficients(method: Method, events: Events, carry: float) -> Array:
     """Return the coefficients of a block of events, one row each."""
-    if runs_compiled(method):
-        t, dt = _row(events.t), _row(events.dt)
-        first = (events.k0, np.array([events.t0]), np.array([carry]))
-        return np.asarray(rows_of_coefficients(method, *first, t, dt)[0])
-    out = np.empty((events.size, COEFFICIENTS))
-    t0 = events.t0
+    n, t0 = events.size, events.t0
+    if HAS_NUMBA and runs_compiled(method):
+        t, dt, rows = _floats(events.t), _floats(events.dt), np.empty((COEFFICIENTS, n))
+        places = (part.ctypes.data for part in (t, dt, rows))
+        compile_fill(method.rule)(*places, n, events.k0, t0, carry, *method.constants)
+        return rows.T
+    out = np.empty((n, COEFFICIENTS))
     for i, event in enumerate(events.each()):
         out[i] = method.coefficients(event.k, t0, event.t, event.dt, carry)
         t0, carry = event.t, float(out[i, CARRY])
     return out
+
+
+def make_block(method: Method, events: Events, carry: float) -> Block:
+    """Make a block of the events of one run."""
+    fill, constants, given = 0, (math.nan,) * 3, np.empty((0, COEFFICIENTS))
+    if runs_compiled(method):
+        fill, constants = find_address(compile_fill(method.rule)), method.constants
+    else:
+        given = coefficients(method, events, carry)
+    t, dt = _floats(events.t)[np.newaxis], _floats(events.dt)[np.newaxis]
+    first = np.array([events.t0]), np.array([carry])
+    return Block(fill, constants, events.k0, *first, t, dt, given)
+
+
+def _floats(values: Array) -> Array:
+    """Return values that compiled code can be given the address of.
+
+    A copy of what is read-only, as a recorded clock's times are: Numba has another type for it.
+    """
+    return np.require(values, np.float64, ["C", "W"])

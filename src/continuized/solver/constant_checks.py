@@ -112,9 +112,23 @@ def judge(watch: Array, g2: float, y2: float, dg2: float, dgdy: float, dy2: floa
     return g2
 
 
+def copy_watch(watch: Array, witnessing: bool) -> tuple[float, ...]:
+    """Return what `is_quiet` looks at as numbers, which compiled loops keep in registers.
+
+    They are as good as `watch` until `judge` has changed it.  witnessing: whether L is none but a
+    NaN, which is better known when compiling.
+    """
+    return (
+        watch[TOL2], watch[LIMIT2], watch[L] if witnessing else math.nan, watch[MU], watch[EPS],
+        watch[STEPS], watch[G_MAX2], watch[Y_MAX2], watch[L_SEEN], watch[MU_SEEN], watch[QUIET2],
+    )  # fmt: skip
+
+
 def is_quiet(
-    watch: Array, g2: float, y2: float, dg2: float, dgdy: float, dy2: float, longest: float
-) -> bool:
+    watch: Array | tuple[float, ...],
+    g2: float, y2: float, dg2: float, dgdy: float, dy2: float,
+    longest: float,
+) -> bool:  # fmt: skip
     """Tell whether an event needs no closer look, as nearly all do.
 
     Then `verdict` would return GO_ON, and `judge` would change nothing in `watch` but STEPS.

@@ -28,7 +28,7 @@ from continuized.problems.base import (
     check_start,
 )
 from continuized.process.clock import Poisson
-from continuized.process.coefficients import CARRY
+from continuized.process.coefficients import COEFFICIENTS
 from continuized.process.composite import Composite
 from continuized.process.methods import Method, check_method
 from continuized.process.mirror import make_composite
@@ -421,24 +421,30 @@ def _compile_loop(task: Task) -> Any:
     if task.steps:
         _ = task.compiled.fun  # for f at the start
         return compile_steps(*kind)
-    return partial(compile_times(*kind), find_address(compile_flow(task.method.flow_rule)))
+    compile_flow(task.method.flow_rule)
+    return compile_times(*kind)
 
 
 def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk:
     """Take the runs of a chunk, block by block, until they are done or `over` is not empty."""
     from continuized.problems.kernels import find_addresses
-    from continuized.process.compiled import rows_of_coefficients
-    from continuized.solver.kernels.ensemble import Asked
+    from continuized.process.compiled import Block, compile_fill
+    from continuized.solver.kernels.ensemble import Asked, compile_flow
+    from continuized.support.jit import find_address
 
     runs, dim, dtype = len(rows.fun), task.x0.size, task.x0.dtype
     per_line = LINE // dtype.itemsize
     width = -(-dim // per_line) * per_line  # so that every vector begins at a cache line
     states = aligned_zeros((runs, 2, width), dtype)
     states[:, 0, :dim], states[:, 1, :dim] = task.x0.ravel(), task.z0.ravel()
-    scratch = aligned_zeros((dim,), dtype)
+    g = aligned_zeros((dim,), dtype)
     assert task.compiled is not None
     asked = find_addresses(task.compiled, value=True)
     t0, carry, passed = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.int64)
+    fill, given = find_address(compile_fill(task.method.rule)), np.empty((0, COEFFICIENTS))
+    where: tuple[Any, ...] = ()
+    if not task.steps:
+        where = (Asked(find_address(compile_flow(task.method.flow_rule)), task.times, passed),)
     numbers = range(rows.first, rows.first + runs)
     draw, psi = _make_draw(task, numbers), task.psi
     rngs = [] if task.noise is None else generators(task.root, numbers, MARKS)
@@ -455,12 +461,9 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
             noise = np.stack([draw_noise(task.noise, rng, n, dim, dtype) for rng in rngs])
         if task.steps:
             rows.t[:, k + 1 : k + 1 + n] = t
-        coefs = rows_of_coefficients(task.method, k, t0, carry, t, dt)
-        where: Any = k
-        if not task.steps:
-            where = Asked(task.method.constants, t0, t, task.times, passed)
-        loop(*asked, psi, states, scratch, coefs, noise, where, rows.fun)
-        k, t0, carry = k + n, t[:, -1].copy(), coefs[:, -1, CARRY].copy()
+        block = Block(fill, task.method.constants, k, t0, carry, t, dt, given)
+        loop(*asked, psi, states, g, block, noise, *where, rows.fun)
+        k, t0 = k + n, t[:, -1].copy()
         if time.perf_counter() - started > BLOCK_SECONDS:
             most = max(1, n // 2)
     return rows

@@ -255,6 +255,15 @@ def _subtract_pair(
 subtract_pair: Any = intrinsic(_subtract_pair)
 
 
+VECTOR_WIDTH = '"prefer-vector-width"'  # an attribute of functions
+
+
+def prefer_vectors(function: Any, bits: int) -> None:
+    """Let LLVM prefer vectors of this length in a function."""
+    # llvmlite's own `add` refuses attributes that it does not know, as all that have a value.
+    set.add(function.attributes, f'{VECTOR_WIDTH}="{bits}"')
+
+
 def _in_short_vectors(typing_context: Any) -> Any:
     """Let LLVM prefer vectors of 256 bits in the calling function, even where longer ones exist.
 
@@ -263,8 +272,7 @@ def _in_short_vectors(typing_context: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        # llvmlite's own `add` refuses attributes that it does not know, as all that have a value.
-        set.add(builder.function.attributes, '"prefer-vector-width"="256"')
+        prefer_vectors(builder.function, 256)
         return context.get_dummy_value()
 
     return types.void(), generate
@@ -444,6 +452,17 @@ array_at: Any = intrinsic(_array_at)
 
 class _Library(JITCodeLibrary):
     """The code of a function, which is optimised when all that it calls has been linked in."""
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        """Let LLVM use the longest vectors of the processor, unless the function says otherwise.
+
+        For some Intel processors it prefers vectors of 256 bits where there are ones of 512; our
+        long loops take 1.3 to 1.9 times as long with them.
+        """
+        for function in ir_module.functions:
+            if function.blocks and not any(VECTOR_WIDTH in each for each in function.attributes):
+                prefer_vectors(function, 512)
+        super().add_ir_module(ir_module)
 
     def _optimize_functions(self, module: Any) -> None:
         """Do not optimise each function before: a tenth of the time of a first call for nothing."""

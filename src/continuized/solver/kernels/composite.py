@@ -16,7 +16,7 @@ import numpy as np
 from continuized.problems.base import Array, Compiled
 from continuized.problems.kernels import ask_at
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME
-from continuized.process.compiled import coefficients_type
+from continuized.process.compiled import Block, block_type
 from continuized.process.methods import follow, jump
 from continuized.process.prox import FORMULAS, clip, entry_penalty, entry_step, is_mostly_rounding
 from continuized.solver.constant_checks import GO_ON, TOL2, judge, verdict
@@ -36,6 +36,7 @@ from continuized.solver.kernels.loop import (
     add_squares,
     inline,
     keep_states,
+    make_block_loop,
     mix_to,
     read_table,
 )
@@ -137,11 +138,11 @@ def take_event(work, psi, coefficients, watch, i, eps):
 
 
 def make_loop(eps: float) -> Any:
-    """Make the loop for numbers of this rounding unit."""
+    """Make the loop for numbers of this rounding unit; what it is given as data has psi too."""
 
-    def loop(grad, data, psi, noise, work, xs, zs, coefficients, watch, i):
-        """Events i, i + 1, ... of the block until a signal; returns (how many are done, signal)."""
-        signal, dim = GO_ON, xs.shape[1]
+    def loop(grad, given, noise, work, xs, zs, coefficients, watch):
+        """Take events with these coefficients until a signal; return (how many are done, signal)."""
+        (data, psi), i, signal, dim = given, 0, GO_ON, xs.shape[1]
         while i < coefficients.shape[0] and signal == GO_ON:
             mix_to(work, coefficients, i)
             ask_at(grad, work[NOW + Y][:dim], work[NOW + G][:dim], data)
@@ -195,20 +196,19 @@ def compile_step(dtype: Any) -> Any:
 @cache
 def compile_loop(dtype: Any) -> Any:
     """The loop for iterates of this dtype; see `take_events`."""
-    known = types.uintp, types.uintp  # the addresses of the gradient and of its data
-    arrays = [matrix(dtype)] * 5  # psi, noise, work, xs, zs
-    rest = (coefficients_type(), vector(np.float64), types.int64)  # and watch, i
+    known = types.uintp, types.Tuple((types.uintp, matrix(dtype)))
+    arrays = [matrix(dtype)] * 4  # noise, work, xs, zs
+    rest = (block_type(), vector(np.float64), types.int64)  # and watch, i
     signature = types.UniTuple(types.int64, 2)(*known, *arrays, *rest)
-    return jit(make_loop(_eps(dtype)), signature, **UNCOUNTED)
+    return jit(make_block_loop(make_loop(_eps(dtype))), signature, **UNCOUNTED)
 
 
 def take_events(
     compiled: Compiled, noise: Array | None, work: Array, xs: Array, zs: Array,
-    coefficients: Array, watch: Array, i: int, *, psi: Array,
+    block: Block, watch: Array, i: int, *, psi: Array,
 ) -> tuple[int, int]:  # fmt: skip
     """Do what `loop.take_events` does, with psi."""
+    known = find_address(compiled.grad), (compiled.table.ctypes.data, psi)
     noise = np.empty((0, 0), work.dtype) if noise is None else noise
-    known = find_address(compiled.grad), compiled.table.ctypes.data
-    states = *known, psi, noise, work, xs, zs
-    done, signal = compile_loop(work.dtype)(*states, coefficients, watch, i)
+    done, signal = compile_loop(work.dtype)(*known, noise, work, xs, zs, block, watch, i)
     return done, signal

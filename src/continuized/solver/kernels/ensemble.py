@@ -15,8 +15,8 @@ import numpy as np
 
 from continuized.problems.base import Array
 from continuized.problems.kernels import Questions, questions, types_of_questions
-from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B, FlowRule
-from continuized.process.compiled import coefficients_type
+from continuized.process.coefficients import CARRY, GAMMA, GAMMA_PRIME, A, B, FlowRule
+from continuized.process.compiled import KEPT, block_type, make_coefficients
 from continuized.process.flow import mix
 from continuized.solver.kernels.composite import add_psi_of_entry, jump_entry, psi_of
 from continuized.solver.kernels.loop import add_noise
@@ -28,6 +28,7 @@ from continuized.support.jit import (
     is_ours,
     jit,
     matrix,
+    scratch,
     types,
     vector,
 )
@@ -121,25 +122,27 @@ def make_steps(kind: str) -> Any:
     """Make the loop over the events of runs, with f after each of them."""
     take_event, _ = _events(kind)
 
-    def take_steps(grad, fun, data, psi, states, scratch, coefficients, noise, k, out):
-        """A block of events of every run; out[r, k + 1 + i] takes f after event k + 1 + i."""
+    def take_steps(grad, fun, data, psi, states, g, block, noise, out):
+        """A block of events of every run; out[r, k] takes f after event k."""
+        kept = scratch(KEPT, np.float64)
         for r in range(states.shape[0]):
-            x, z = states[r, 0, : scratch.size], states[r, 1, : scratch.size]
-            run = Run(grad, fun, data, x, z, scratch, psi)
-            for i in range(coefficients.shape[1]):
-                row = coefficients[r, i]
-                out[r, k + 1 + i] = take_event(run, noise, r, i, row, True)
+            run = Run(grad, fun, data, states[r, 0, : g.size], states[r, 1, : g.size], g, psi)
+            i = 0
+            while i < block.t.shape[1]:
+                n, coefficients = make_coefficients(block, r, i, kept)
+                for j in range(n):
+                    row, k = coefficients[j], block.k + 1 + i
+                    out[r, k] = take_event(run, noise, r, i, row, True)
+                    i += 1
+                block.carry[r] = coefficients[-1, CARRY]
 
     return take_steps
 
 
 class Asked(NamedTuple):
-    """The constants of the flow, where each run's block begins, its events, the times at which f is
-    asked for, and how many of them are behind."""
+    """The flow, the times at which f is asked for, and how many of them are behind each run."""
 
-    constants: tuple[float, float, float]
-    t0: Array
-    t: Array
+    flow: Any
     times: Array
     passed: Array
 
@@ -148,36 +151,40 @@ def make_times(kind: str) -> Any:
     """Make the loop over the events of runs, with f at fixed times."""
     take_event, value_between = _events(kind)
 
-    def pass_times(flow, grad, fun, data, psi, states, scratch, coefficients, noise, asked, out):
+    def pass_times(grad, fun, data, psi, states, g, block, noise, asked, out):
         """A block of events of every run, up to the last of `asked.times`.
 
         out[r, j] takes f(x_t) at t = times[j]; passed[r] counts how many of them are behind.
         """
-        (L, mu, start), t0, t, times, passed = asked
+        (flow, times, passed), (L, mu, start) = asked, block.constants
+        kept = scratch(KEPT, np.float64)
         for r in range(states.shape[0]):
-            x, z = states[r, 0, : scratch.size], states[r, 1, : scratch.size]
-            run = Run(grad, fun, data, x, z, scratch, psi)
-            last = t0[r]
-            for i in range(coefficients.shape[1]):
-                while passed[r] < times.size and times[passed[r]] < t[r, i]:
-                    s = times[passed[r]]
-                    a, b = call_flow(flow, (last, s, s - last, L, mu, start))
-                    out[r, passed[r]] = value_between(run, a, b)
-                    passed[r] += 1
-                if passed[r] == times.size:
-                    break
-                take_event(run, noise, r, i, coefficients[r, i], False)
-                last = t[r, i]
+            run = Run(grad, fun, data, states[r, 0, : g.size], states[r, 1, : g.size], g, psi)
+            i, last = 0, block.t0[r]
+            while i < block.t.shape[1] and passed[r] < times.size:
+                n, coefficients = make_coefficients(block, r, i, kept)
+                for j in range(n):
+                    t = block.t[r, i]
+                    while passed[r] < times.size and times[passed[r]] < t:
+                        s = times[passed[r]]
+                        a, b = call_flow(flow, (last, s, s - last, L, mu, start))
+                        out[r, passed[r]] = value_between(run, a, b)
+                        passed[r] += 1
+                    if passed[r] == times.size:
+                        break
+                    take_event(run, noise, r, i, coefficients[j], False)
+                    i, last = i + 1, t
+                block.carry[r] = coefficients[-1, CARRY]
 
     return pass_times
 
 
 def _shared_types(dtype: Any, kind: str, noisy: bool, composite: bool) -> tuple[Any, ...]:
     """The types of the arguments that both loops have."""
-    blocks, coefficients = types.Array(matrix(dtype).dtype, 3, "C"), coefficients_type(3)
-    noise = blocks if noisy else types.none
+    states = types.Array(matrix(dtype).dtype, 3, "C")
+    noise = states if noisy else types.none
     psi = matrix(dtype) if composite else types.none
-    return *types_of_questions(kind, dtype), psi, blocks, vector(dtype), coefficients, noise
+    return *types_of_questions(kind, dtype), psi, states, vector(dtype), block_type(), noise
 
 
 @cache
@@ -185,7 +192,7 @@ def compile_steps(dtype: Any, kind: str, noisy: bool, composite: bool) -> Any:
     """`take_steps` for iterates of this dtype and problems of this kind, with or without noise and
     psi."""
     shared = _shared_types(dtype, kind, noisy, composite)
-    signature = types.void(*shared, types.int64, matrix(np.float64))
+    signature = types.void(*shared, matrix(np.float64))
     return jit(make_steps(kind), signature, **UNCOUNTED)
 
 
@@ -193,11 +200,9 @@ def compile_steps(dtype: Any, kind: str, noisy: bool, composite: bool) -> Any:
 def compile_times(dtype: Any, kind: str, noisy: bool, composite: bool) -> Any:
     """`pass_times` for iterates of this dtype and problems of this kind, with or without noise and
     psi."""
-    floats = vector(np.float64)
-    three, numbers = types.UniTuple(types.float64, 3), vector(np.int64)
-    asked = types.NamedTuple((three, floats, matrix(np.float64), floats, numbers), Asked)
+    asked = types.NamedTuple((types.int64, vector(np.float64), vector(np.int64)), Asked)
     shared = _shared_types(dtype, kind, noisy, composite)
-    signature = types.void(types.uintp, *shared, asked, matrix(np.float64))
+    signature = types.void(*shared, asked, matrix(np.float64))
     return jit(make_times(kind), signature, **UNCOUNTED)
 
 

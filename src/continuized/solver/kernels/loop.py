@@ -37,8 +37,8 @@ from continuized.problems.kernels import (
     questions,
     types_of_questions,
 )
-from continuized.process.coefficients import COEFFICIENTS, GAMMA, GAMMA_PRIME, A, B
-from continuized.process.compiled import coefficients_type
+from continuized.process.coefficients import CARRY, COEFFICIENTS, GAMMA, GAMMA_PRIME, A, B
+from continuized.process.compiled import KEPT, Block, block_type, make_coefficients
 from continuized.process.flow import mix
 from continuized.process.methods import jump
 from continuized.solver import constant_checks
@@ -48,6 +48,7 @@ from continuized.solver.constant_checks import (
     NOT_FINITE,
     STEPS,
     WATCH_SIZE,
+    copy_watch,
     is_quiet,
     judge,
     verdict,
@@ -80,8 +81,16 @@ WRONG_SIZE = -1
 # these into their callers: Numba would too, but each time it would find their types anew.
 inline = partial(uncounted, forceinline=True)
 inline(judge)
+inline(copy_watch)
 inline(is_quiet)
 inline(verdict)
+
+
+def noise_from(noise, i):
+    """Return the noise of events i, i + 1, ..., where there is any."""
+    if noise is None:
+        return None
+    return noise[i:]
 
 
 def add_noise(g, noise, *index):
@@ -120,19 +129,20 @@ def make_work(x: Array, z: Array) -> Array:
 
 
 @inline
-def decide(watch, sums, row):
-    """Return the signal of an event with these sums and this row of coefficients."""
+def decide(watch, seen, sums, row, witnessing):
+    """Return the signal of an event with these sums and this row of coefficients, and `seen`: the
+    copy of `watch` (`copy_watch`) that the next event is to be given."""
     g2, y2, dg2, dgdy, dy2 = sums
     squares = float(g2), float(y2), float(dg2), float(dgdy), float(dy2)
     gamma, gamma_prime = row[GAMMA], row[GAMMA_PRIME]
-    if is_quiet(watch, *squares, max(gamma, gamma_prime)):
+    if is_quiet(seen, *squares, max(gamma, gamma_prime)):
         watch[STEPS] += 1.0
-        return GO_ON
+        return GO_ON, seen
     size2 = judge(watch, *squares)
-    return verdict(watch, size2, size2, gamma, gamma_prime)
+    return verdict(watch, size2, size2, gamma, gamma_prime), copy_watch(watch, witnessing)
 
 
-compile_formulas(add_noise, add_squares, add_slope, add_products)
+compile_formulas(noise_from, add_noise, add_squares, add_slope, add_products)
 
 
 # Without Numba, the gradient is asked for in Python (`make_step`), and what follows takes whole
@@ -167,8 +177,10 @@ def rows_of(work, event):
 
 
 @inline
-def take_event(last, now, following, answer, point, noise, coefficients, watch, i, witnessing):
-    """Take event i of the block, whose gradient is `answer`; return the signal.
+def take_event(
+    last, now, following, answer, point, noise, coefficients, watch, seen, i, witnessing
+):
+    """Take event i of the block, whose gradient is `answer`; return what `decide` says.
 
     last, now, following: the rows of the event before, of this one, and of the next, into which its
     y and z are mixed.  point: an array that gets the next y too; None where `answer` is the row of
@@ -195,7 +207,7 @@ def take_event(last, now, following, answer, point, noise, coefficients, watch, 
         y_next[c], z_next[c] = mix(x, z, a, b)
         if point is not None:
             point[c] = y_next[c]
-    return decide(watch, sums, coefficients[i])
+    return decide(watch, seen, sums, coefficients[i], witnessing)
 
 
 @inline
@@ -312,7 +324,7 @@ def _step_in_numpy(g, given, i):
         return WRONG_SIZE
     dg, dy = g - work[LAST + G], y - work[LAST + Y]
     sums = np.vdot(g, g), np.vdot(y, y), np.vdot(dg, dg), np.vdot(dg, dy), np.vdot(dy, dy)
-    signal = decide(given.watch, sums, coefficients[i])
+    signal, _ = decide(given.watch, given.watch, sums, coefficients[i], True)
     if signal not in FORBIDDEN:
         _, _, gamma, gamma_prime, _ = coefficients[i].astype(work.dtype)
         work[X], work[Z] = jump(y, z, g, gamma, gamma_prime)
@@ -338,7 +350,8 @@ def make_step(real):
             return WRONG_SIZE
         last, now, following = table[LAST_AT], table[NOW_AT], table[NEXT_AT]
         rows = rows_of(work, last), rows_of(work, now), rows_of(work, following)
-        signal = take_event(*rows, g, point, None, coefficients, watch, i, True)
+        seen = copy_watch(watch, True)
+        signal, _ = take_event(*rows, g, point, None, coefficients, watch, seen, i, True)
         if signal in FORBIDDEN:
             if i > table[FIRST]:
                 settle(work, last, coefficients, i - 1)
@@ -380,27 +393,29 @@ def make_loop(asked, witnessing):
     """Make the loop for a problem that gives its gradient as a vector."""
     ask = asked.gradient
 
-    def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
-        """Events i, i + 1, ... of the block until a signal; returns (how many are done, signal).
+    def loop(grad, data, noise, work, xs, zs, coefficients, watch):
+        """Take events with these coefficients until a signal; return (how many are done, signal).
 
         After a forbidden event `work` is not valid; `take_events` restores it.
         """
-        first, signal, last, now, dim = i, GO_ON, LAST, NOW, xs.shape[1]
+        i, signal, last, now, dim = 0, GO_ON, LAST, NOW, xs.shape[1]
+        seen = copy_watch(watch, witnessing)
         # The rows are found once: to find them in `work` at every event would take 6 ns.
         rows_last, rows_now = rows_of(work, last), rows_of(work, now)
         mix_to(work, coefficients, i)
         while i < coefficients.shape[0] and signal == GO_ON:
             y, _, g = rows_now
             ask(grad, y[:dim], g[:dim], data)
-            signal = take_event(
-                rows_last, rows_now, rows_last, g, None, noise, coefficients, watch, i, witnessing
-            )
+            signal, seen = take_event(
+                rows_last, rows_now, rows_last, g, None, noise, coefficients, watch, seen, i,
+                witnessing,
+            )  # fmt: skip
             if signal in FORBIDDEN:
                 return i, signal
             record(work, now, coefficients, i, xs, zs)
             last, now, i = now, last, i + 1
             rows_last, rows_now = rows_now, rows_last
-        if i > first:
+        if i > 0:
             settle(work, last, coefficients, i - 1)
         return i, signal
 
@@ -411,9 +426,9 @@ def make_entrywise_loop(asked, witnessing):
     """Make the loop for a sum over the entries of x: gradient, checks and step in one pass."""
     slope = asked.gradient
 
-    def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
+    def loop(grad, data, noise, work, xs, zs, coefficients, watch):
         """Do what the loop of `make_loop` does."""
-        real, signal = work.dtype.type, GO_ON
+        i, real, signal, seen = 0, work.dtype.type, GO_ON, copy_watch(watch, witnessing)
         while i < coefficients.shape[0] and signal == GO_ON:
             a, b = real(coefficients[i, A]), real(coefficients[i, B])
             gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
@@ -427,7 +442,7 @@ def make_entrywise_loop(asked, witnessing):
                     sums = add_products(sums, g - work[LAST + G, c], y - work[LAST + Y, c])
                     work[LAST + Y, c], work[LAST + G, c] = y, g
                 work[X, c], work[Z, c] = jump(y, z, g, gamma, gamma_prime)
-            signal = decide(watch, sums, coefficients[i])
+            signal, seen = decide(watch, seen, sums, coefficients[i], witnessing)
             if signal in FORBIDDEN:
                 break
             keep_states(work, xs, zs, i)
@@ -463,10 +478,10 @@ def make_small_loop(asked, witnessing):
     """Make the loop for a problem that gives its gradient as a vector of few entries."""
     ask = asked.gradient
 
-    def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
+    def loop(grad, data, noise, work, xs, zs, coefficients, watch):
         """Do what the loop of `make_loop` does."""
-        in_short_vectors()
-        real, signal, final = work.dtype.type, GO_ON, coefficients.shape[0] - 1
+        i, real, signal, final = 0, work.dtype.type, GO_ON, coefficients.shape[0] - 1
+        seen = copy_watch(watch, witnessing)
         x, z = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
         y_last, g_last = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
         y, w = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
@@ -493,7 +508,7 @@ def make_small_loop(asked, witnessing):
                     y_last[c], g_last[c] = y[c], g[c]
                 x[c], z[c] = jump(y[c], w[c], g[c], gamma, gamma_prime)
                 y[c], w[c] = mix(x[c], z[c], a, b)
-            signal = decide(watch, sums, coefficients[i])
+            signal, seen = decide(watch, seen, sums, coefficients[i], witnessing)
             if signal in FORBIDDEN:
                 break
             i += 1
@@ -507,10 +522,9 @@ def make_small_entrywise_loop(asked, witnessing):
     """Make the loop for a sum over few entries."""
     slope = asked.gradient
 
-    def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
+    def loop(grad, data, noise, work, xs, zs, coefficients, watch):
         """Do what the loop of `make_loop` does."""
-        in_short_vectors()
-        real, signal = work.dtype.type, GO_ON
+        i, real, signal, seen = 0, work.dtype.type, GO_ON, copy_watch(watch, witnessing)
         x, z = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
         y_last, g_last = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
         read_small(work, x, z, y_last, g_last)
@@ -527,7 +541,7 @@ def make_small_entrywise_loop(asked, witnessing):
                     sums = add_products(sums, g - g_last[c], y - y_last[c])
                     y_last[c], g_last[c] = y, g
                 x[c], z[c] = jump(y, z_c, g, gamma, gamma_prime)
-            signal = decide(watch, sums, coefficients[i])
+            signal, seen = decide(watch, seen, sums, coefficients[i], witnessing)
             if signal in FORBIDDEN:
                 break
             i += 1
@@ -535,6 +549,28 @@ def make_small_entrywise_loop(asked, witnessing):
         return i, signal
 
     return loop
+
+
+def make_block_loop(loop, is_small=False):
+    """Make the loop over a block of events of one of the loops above, or of `composite`'s."""
+    compile_formulas(loop, forceinline=True, **UNCOUNTED)
+
+    def take_block(grad, data, noise, work, xs, zs, block, watch, i):
+        """Events i, i + 1, ... of the block until a signal; returns (how many are done, signal)."""
+        if is_small:
+            in_short_vectors()
+        kept, signal = scratch(KEPT, np.float64), GO_ON
+        while i < block.t.shape[1] and signal == GO_ON:
+            _, coefficients = make_coefficients(block, 0, i, kept)
+            done, signal = loop(
+                grad, data, noise_from(noise, i), work, xs[i:], zs[i:], coefficients, watch
+            )
+            if done > 0:
+                block.carry[0] = coefficients[done - 1, CARRY]
+            i += done
+        return i, signal
+
+    return take_block
 
 
 @cache
@@ -545,17 +581,17 @@ def compile_loop(
     asked, (grad, _, data) = questions(kind), types_of_questions(kind, dtype)
     noise = matrix(dtype) if noisy else types.none
     states = [matrix(dtype)] * 3  # work, xs, zs
-    rest = (coefficients_type(), vector(np.float64), types.int64)  # and watch, i
+    rest = (block_type(), vector(np.float64), types.int64)  # and watch, i
     signature = types.UniTuple(types.int64, 2)(grad, data, noise, *states, *rest)
     make = make_entrywise_loop if asked.is_entrywise else make_loop
     if is_small:
         make = make_small_entrywise_loop if asked.is_entrywise else make_small_loop
-    return jit(make(asked, witnessing), signature, **UNCOUNTED)
+    return jit(make_block_loop(make(asked, witnessing), is_small), signature, **UNCOUNTED)
 
 
 def take_events(
     compiled: Compiled, noise: Array | None, work: Array, xs: Array, zs: Array,
-    coefficients: Array, watch: Array, i: int,
+    block: Block, watch: Array, i: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Take events i, i + 1, ... of the block until a signal; return (how many are done, signal).
 
@@ -566,15 +602,15 @@ def take_events(
     loop = compile_loop(work.dtype, compiled.kind, noise is not None, witnessing, is_small)
     grad, _, data = find_addresses(compiled, value=False)
     known = (grad, data, noise, work, xs, zs)
-    before = work[:NOW].copy(), watch.copy()
-    done, signal = loop(*known, coefficients, watch, i)
+    before = work[:NOW].copy(), watch.copy(), block.carry.copy()
+    done, signal = loop(*known, block, watch, i)
     ended = signal
     while ended in FORBIDDEN:
         # The loop has already taken the forbidden step.  Go back to the start, and take only the
         # events before it, on a copy of `watch`: what was seen stays.  Another event can be
         # forbidden now only if a gradient of the user's own is not the same when asked again.
-        work[:NOW], watch_again = before[0], before[1].copy()
+        work[:NOW], watch_again, block.carry[:] = before[0], before[1].copy(), before[2]
         if done == i:
             break
-        done, ended = loop(*known, coefficients[:done], watch_again, i)
+        done, ended = loop(*known, block.first(done), watch_again, i)
     return done, signal

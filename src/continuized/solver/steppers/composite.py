@@ -44,8 +44,10 @@ class CompositeStepper(FixedStepper):
         self.looking = tol is not None
         # The constants of psi, where compiled code knows it.
         self.psi = composite.entry_constants(start) if HAS_NUMBA else None
+        if self.psi is None:
+            self.compiled = None
 
-    def _take_uncounted_events(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
+    def _take_uncounted_events(self, marks: Array | None, coefs: Any, i: int) -> tuple[int, int]:
         if self.psi is None:
             return self._take_events_in_numpy(marks, coefs, i)
         return super()._take_uncounted_events(marks, coefs, i)

@@ -28,7 +28,7 @@ from continuized.problems.base import (
 )
 from continuized.process.clock import Event, Events
 from continuized.process.coefficients import CARRY
-from continuized.process.compiled import coefficients
+from continuized.process.compiled import Block, coefficients, make_block
 from continuized.process.flow import mix
 from continuized.process.methods import Method, jump
 from continuized.process.noise import Noise, Oracle, draw_noise
@@ -67,7 +67,7 @@ class _KnownConstants(Stepper):
     # What differs between the two kinds of arrays
     x: Any  # after the last event
     states_at_start: tuple[Any, Any]  # x and z of the first row
-    _take_block: Callable[[Events, Array], Progress]  # events up to one that ends the run
+    _take_block: Callable[[Events], Progress]  # events up to one that ends the run
     _value_at_end: Callable[[], float]  # f at x, at the start and at the end
     _gradient: Callable[..., Any]  # at x or at a point, without noise, an array of the run's own
     _norm: Callable[[Any], float]
@@ -170,11 +170,7 @@ class _KnownConstants(Stepper):
 
     def advance(self, events: Events) -> Progress:
         started = time.perf_counter()
-        coefs = coefficients(self.method, events, self.carry)
-        before = self.k
-        progress = self._take_block(events, coefs)
-        if self.k > before:
-            self.carry = float(coefs[self.k - before - 1, CARRY])
+        progress = self._take_block(events)
         self._set_block(time.perf_counter() - started)
         self._warn_of_witnesses()
         return progress
@@ -303,13 +299,15 @@ class FixedStepper(_KnownConstants):
         numbers = 0 if self.compiled is None else sum(part.size for part in self.compiled.data)
         self.at_once = LARGE_BLOCK if 0 < numbers < QUICK_NUMBERS else 1
 
-    def _take_events(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
+    # coefs: the coefficients of a block of events, or where compiled code makes them, a `Block`.
+
+    def _take_events(self, marks: Array | None, coefs: Any, i: int) -> tuple[int, int]:
         """Let events i, i + 1, ... of a block happen until a signal; return how many, and it."""
         done, signal = self._take_uncounted_events(marks, coefs, i)
         self.oracle.calls += done - i + (signal in checks.SIGNALS)
         return done, signal
 
-    def _take_uncounted_events(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
+    def _take_uncounted_events(self, marks: Array | None, coefs: Any, i: int) -> tuple[int, int]:
         """Do so, their gradients not counted yet."""
         if self.compiled is None:
             return self._take_events_in_python(marks, coefs, i)
@@ -324,16 +322,16 @@ class FixedStepper(_KnownConstants):
         return kernel.compile_step(self.dtype)
 
     def _take_compiled_events(
-        self, compiled: Compiled, marks: Array | None, coefs: Array, i: int
+        self, compiled: Compiled, marks: Array | None, block: Block, i: int
     ) -> tuple[int, int]:
         """Do so where the gradient is compiled.
 
         Ctrl-C is not heard while compiled events run: they are as many at once as take
         `BLOCK_SECONDS`, by the time that those before them took.
         """
-        coefs, states = coefs[: i + self.at_once], (self.work, self.xs, self.zs)
+        some, states = block.first(i + self.at_once), (self.work, self.xs, self.zs)
         started = time.perf_counter()
-        done, signal = self._run_kernel(compiled, marks, *states, coefs, self.watch, i)
+        done, signal = self._run_kernel(compiled, marks, *states, some, self.watch, i)
         in_time = (done - i) * BLOCK_SECONDS / max(time.perf_counter() - started, 1e-9)
         self.at_once = max(1, min(LARGE_BLOCK, int(in_time)))
         return done, signal
@@ -397,8 +395,8 @@ class FixedStepper(_KnownConstants):
         """Return f at each of points[0], points[1], ..."""
         return self.problem.values(points)
 
-    def _take_block(self, events: Events, coefs: Array) -> Progress:
-        marks = None
+    def _take_block(self, events: Events) -> Progress:
+        coefs, marks = self._make_coefficients(events), None
         if self.noise is not None and not isinstance(self.noise, Oracle):
             assert self.rng is not None
             marks = draw_noise(self.noise, self.rng, events.size, self.dim, self.dtype)
@@ -407,11 +405,13 @@ class FixedStepper(_KnownConstants):
         while i < events.size and status is None:
             i, signal = self._take_events(marks, coefs, i)
             if signal == checks.NOT_FINITE and self.skipping:
-                i = self._skip(coefs, i)
+                i = self._skip(events, coefs, i)
                 continue
             status = checks.SIGNALS.get(signal)
             if signal == checks.SMALL_GRADIENT and self._is_confirmed():
                 status = Status.CONVERGED
+        if i:
+            self.carry = float(coefs.carry[0] if isinstance(coefs, Block) else coefs[i - 1, CARRY])
         rows = None
         if self.recording and i:
             fun = self._values(self.xs[:i].reshape(i, *self.start.shape))
@@ -425,6 +425,11 @@ class FixedStepper(_KnownConstants):
             self.k, self.t = self.k + i, float(events.t[i - 1])
         return Progress(status, rows)
 
+    def _make_coefficients(self, events: Events) -> Any:
+        """Make the coefficients of a block, or see to it that compiled code can."""
+        make = coefficients if self.compiled is None else make_block
+        return make(self.method, events, self.carry)
+
     def _rows(self, events: Events, fun: Array, n: int) -> tuple[Array, ...]:
         """Return the rows of the first n events."""
         self.fun = float(fun[n - 1])
@@ -434,9 +439,15 @@ class FixedStepper(_KnownConstants):
         shape = (n, *self.start.shape)
         return (*rows, self.xs[:n].reshape(shape).copy(), self.zs[:n].reshape(shape).copy())
 
-    def _skip(self, coefs: Array, i: int) -> int:
+    def _skip(self, events: Events, coefs: Any, i: int) -> int:
         """Let event i happen without a jump; return the number of the next."""
-        kernel.skip(self.work, coefs, i)
+        if isinstance(coefs, Block):
+            carry = coefs.carry
+            row = coefficients(self.method, events.part(i, i + 1), float(carry[0]))
+            carry[0] = row[0, CARRY]
+            kernel.skip(self.work, row, 0)
+        else:
+            kernel.skip(self.work, coefs, i)
         kernel.keep_states_in_numpy(self.work, self.xs, self.zs, i)
         self.skipped += 1
         return i + 1
@@ -474,9 +485,10 @@ class ArrayStepper(_KnownConstants):
         self.x = self.z = problem.start
         self.states_at_start = self.last = self.x, self.x  # the latter: y and g of the event before
 
-    def _take_block(self, events: Events, coefs: Array) -> Progress:
+    def _take_block(self, events: Events) -> Progress:
+        coefs = coefficients(self.method, events, self.carry)
         rows: list[tuple[Any, ...]] = []
-        status = None
+        before, status = self.k, None
         # Python's floats: NumPy's would turn some libraries' arrays into its own.
         for event, (*row, _) in zip(events.each(), coefs.tolist(), strict=True):
             status = self._event(event, *row)
@@ -485,6 +497,8 @@ class ArrayStepper(_KnownConstants):
                 rows.append((event.k, event.t, event.dt, self.fun, *states))
             if status is not None:
                 break
+        if self.k > before:
+            self.carry = float(coefs[self.k - before - 1, CARRY])
         columns = tuple(map(list, zip(*rows, strict=True)))
         return Progress(status, columns or None)
 
