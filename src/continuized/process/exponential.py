@@ -135,14 +135,16 @@ def draw_times(states: Words, rate: float, t0: Array, dt: Array, t: Array) -> No
     """Draw the gaps of every stream at this rate, and the times of their events after t0.
 
     Rows of dt and t are those of the states, which move on.  The inner loop makes no calls, and so
-    keeps all it needs in registers.
+    keeps all it needs in registers.  Events are counted by words, which are never negative: others
+    would be tested at each event whether they count from the end.
     """
+    n = np.uint64(t.shape[1])
     for r in range(states.shape[0]):
         high, low, c_high, c_low = states[r, 0], states[r, 1], states[r, 2], states[r, 3]
-        gaps, times, last, i = dt[r], t[r], t0[r], 0
-        while i < gaps.size:
+        gaps, times, last, i = dt[r], t[r], t0[r], _ZERO
+        while i < n:
             box, gap, is_sure = _ZERO, 0.0, True
-            while i < gaps.size:
+            while i < n:
                 high, low = advance(high, low, c_high, c_low)
                 word = word_of(high, low) >> _UNUSED
                 box, place = word & _BOX_MASK, word >> _BOX_BITS
@@ -153,7 +155,8 @@ def draw_times(states: Words, rate: float, t0: Array, dt: Array, t: Array) -> No
                 if rate != 1.0:
                     gap /= rate
                 last += gap
-                gaps[i], times[i], i = gap, last, i + 1
+                gaps[i], times[i] = gap, last
+                i += _ONE
             if is_sure:
                 break
             high, low = advance(high, low, c_high, c_low)
@@ -166,7 +169,8 @@ def draw_times(states: Words, rate: float, t0: Array, dt: Array, t: Array) -> No
                     continue
             gap /= rate
             last += gap
-            gaps[i], times[i], i = gap, last, i + 1
+            gaps[i], times[i] = gap, last
+            i += _ONE
         states[r, 0], states[r, 1] = high, low
 
 
@@ -181,7 +185,8 @@ def compile_draw_times() -> Any:
 
 def draw_rows(states: Words, rate: float, t0: Array, n: int) -> tuple[Array, Array]:
     """Return the next n gaps of each stream, and the times of their events after t0, as rows."""
-    dt, t = np.empty((len(states), n)), np.empty((len(states), n))
+    # One piece of memory: of two, the C library would give one back, and ask for it page by page.
+    dt, t = np.empty((2, len(states), n))
     compile_draw_times()(states, rate, t0, dt, t)
     return dt, t
 

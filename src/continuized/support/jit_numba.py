@@ -272,7 +272,7 @@ def _in_short_vectors(typing_context: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        prefer_vectors(builder.function, 256)
+        prefer_vectors(builder.function, int(os.environ.get("PV","256")))
         return context.get_dummy_value()
 
     return types.void(), generate
@@ -377,6 +377,9 @@ def data_type(dtype: Any) -> Any:
     return types.Tuple((matrix(dtype), vector(dtype), vector(np.int32)))
 
 
+ADDRESS = "_address"  # the attribute in which a compiled function keeps it
+
+
 # Loops call the functions of a problem by their addresses, and give them addresses: Numba's own
 # pointers to functions take 30 microseconds to be handed over, and arrays 20 ns at every call.
 
@@ -393,9 +396,12 @@ def value_type() -> Any:
 
 def find_address(function: Any) -> int:
     """Return where the machine code is of a function that was compiled for one signature."""
-    (only,) = function.overloads.values()
-    address: int = only.library.get_pointer_to_function(only.fndesc.llvm_func_name)
-    return address
+    if not hasattr(function, ADDRESS):  # which takes 20 microseconds to be found
+        (only,) = function.overloads.values()
+        address = only.library.get_pointer_to_function(only.fndesc.llvm_func_name)
+        setattr(function, ADDRESS, address)
+    found: int = getattr(function, ADDRESS)
+    return found
 
 
 def make_call(kind: Any) -> Any:
