@@ -272,7 +272,7 @@ def _in_short_vectors(typing_context: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        prefer_vectors(builder.function, int(os.environ.get("PV","256")))
+        prefer_vectors(builder.function, 256)
         return context.get_dummy_value()
 
     return types.void(), generate
