@@ -31,6 +31,7 @@ from continuized.theory.moments.integrate import exponentiate, integrate_moments
 from continuized.theory.moments.pair import Marks, Moments, Rates, jump_slope, symmetrise
 
 MOST_UNKNOWNS = 400  # nodes, times the dimension for the dual method
+FEW_NODES = 32  # whose matrices are quicker where they are not sparse: twice for five nodes
 
 
 def gossip_moments(graph: Any, method: Gossip, x0: ArrayLike, t: Array, show: Bar) -> Moments:
@@ -106,6 +107,8 @@ def edge_marks(graph: Graph, K: Array | None, dim: int) -> Marks:
     Lambda = laplacian(nodes, edges, graph.P)
     ends = edges.ravel(), np.repeat(np.arange(len(edges)), 2)
     incidence = csr_array((np.ones(edges.size), ends), (nodes, len(edges)))
+    if nodes <= FEW_NODES:
+        Lambda, incidence = Lambda.toarray(), incidence.toarray()
     i, j, each = *edges.T, np.arange(nodes)
 
     def find_blocks(i: Array, j: Array) -> Array:
