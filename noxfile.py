@@ -55,7 +55,9 @@ def tests(session: nox.Session) -> None:
 def rest(session: nox.Session) -> None:
     """The tests that the README's command leaves out: slow ones, and those of other libraries."""
     prepare(session, ".[all]", *group("dev"))
-    python(session, "-m", "pytest", "-m", "slow or needs", "--all-libraries", *session.posargs)
+    # Some files take minutes: their tests are shared out, or one core would end long before.
+    chosen = "-m", "slow or needs", "--all-libraries", "--dist", "worksteal"
+    python(session, "-m", "pytest", *chosen, *session.posargs)
 
 
 @nox.session(default=False)

@@ -61,10 +61,10 @@ def test_compiled_code_makes_the_same_coefficients_some_at_a_time(name: str) -> 
     method = METHODS.get(name, OwnConvex(2.0))
 
     @jit.jit_uncounted
-    def copy(block: Any, i: Any, out: Any) -> Any:
+    def copy(block: Any, i: Any, stop: Any, out: Any) -> Any:
         kept = jit.scratch(KEPT, np.float64)
-        while i < block.t.shape[1]:
-            n, rows = compiled.make_coefficients(block, 0, i, kept)
+        while i < stop:
+            n, rows = compiled.make_coefficients(block, 0, i, stop, kept)
             for j in range(n):
                 for c in range(COEFFICIENTS):
                     out[i + j, c] = rows[j, c]
@@ -81,13 +81,38 @@ def test_compiled_code_makes_the_same_coefficients_some_at_a_time(name: str) -> 
             block.carry[0] = expected[first - 1, CARRY]
         out = expected.copy()
         out[first:] = np.nan
-        copy(block, first, out)
+        copy(block, first, n, out)
         assert same_bits(out, expected)
-    short = compiled.make_block(method, events, 12.25).first(3)
     out = np.full((n, COEFFICIENTS), np.nan)
-    copy(short, 0, out)
+    copy(compiled.make_block(method, events, 12.25), 0, 3, out)
     assert same_bits(out[:3], expected[:3])
     assert np.isnan(out[3:]).all()
+
+
+class WithInteger(cz.Continuized):
+    """A method whose constants are no floats, and which carries nothing."""
+
+    @property
+    def constants(self) -> Any:
+        return int(self.L), np.float32(self.mu), 0
+
+
+@pytest.mark.parametrize("kind", [WithInteger, OwnConvex])
+def test_constants_and_carries_need_be_no_floats(kind: Any) -> None:
+    """Those of methods of one's own, for which Python or compiled code makes the coefficients."""
+
+    class Own(kind):
+        def init(self, x0: Any) -> Any:
+            return super().init(x0)._replace(carry=1 if kind is WithInteger else None)
+
+    p, x0 = cz.problems.Quadratic([2.0, 0.5]), np.ones(2)
+    how: Any = {"maxiter": 30, "rng": 0}
+    r = cz.minimize(p, x0, method=Own(2.0), **how)
+    expected = cz.minimize(p, x0, method=cz.Continuized(2.0), **how)
+    np.testing.assert_allclose(r.x, expected.x, rtol=1e-12)
+    e = cz.ensemble(p, WithInteger(2.0), x0, runs=1, times=[3.0], rng=0)
+    same = cz.ensemble(p, cz.Continuized(2.0), x0, runs=1, times=[3.0], rng=0)
+    np.testing.assert_allclose(e.fun, same.fun, rtol=1e-12)
 
 
 @pytest.mark.skipif(

@@ -339,7 +339,8 @@ class Questions(NamedTuple):
     """The two functions by which a compiled loop asks a problem for its gradient and its value.
 
     slope(c, y, data), not finite where y is not, and part(c, x, data) where it is entrywise, and
-    otherwise ask(address, y, g, data) and value(address, x, data), `data` being the address of the table.
+    otherwise ask(address, y, g, data) and value(address, x, data), `data` being the address of the
+    table.
     """
 
     gradient: Any

@@ -85,12 +85,6 @@ class Events(NamedTuple):
             mark = None if self.marks is None else self.marks[i]
             yield Event(self.k0 + 1 + i, t, dt, mark)
 
-    def part(self, start: int, stop: int) -> Events:
-        """Return the events start, ..., stop - 1 of these, counted from 0."""
-        t0 = float(self.t[start - 1]) if start else self.t0
-        marks = None if self.marks is None else self.marks[start:stop]
-        return Events(self.k0 + start, t0, self.t[start:stop], self.dt[start:stop], marks)
-
     @property
     def size(self) -> int:
         """How many events there are."""

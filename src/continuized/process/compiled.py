@@ -32,6 +32,7 @@ from continuized.support.jit import (
 
 AT_ONCE = 256  # events whose coefficients are made at once: 10 kB, which the nearest cache holds
 KEPT = AT_ONCE * COEFFICIENTS
+NONE_GIVEN = np.empty((0, COEFFICIENTS))
 
 # No denominator is 0, and a test whether one is would keep loops from vector instructions.
 FORMULAS = (*parameters.FORMULAS, *flow.FORMULAS, *methods.FORMULAS)
@@ -53,11 +54,12 @@ class Block(NamedTuple):
 
     fill: the address of the rule (`compile_fill`), or 0 where Python made the coefficients.
     constants: those of the rule.  k, t0: the number and the times of the last event before the
-    block.  carry: what the rule carried from the last event that was taken.  t, dt: the times of
-    the events and the gaps before them.  given: the coefficients that Python made, an event a row.
+    block.  carry: what the rule carries into the next event; who takes events changes it.  t, dt:
+    the times of the events and the gaps before them.  given: the coefficients that Python made, an
+    event a row.
     """
 
-    fill: Any
+    fill: int
     constants: tuple[float, float, float]
     k: int
     t0: Array
@@ -65,11 +67,6 @@ class Block(NamedTuple):
     t: Array
     dt: Array
     given: Array
-
-    def first(self, n: int) -> Block:
-        """Return the block of the first n of these events."""
-        t, dt = (np.ascontiguousarray(part[:, :n]) for part in (self.t, self.dt))
-        return self._replace(t=t, dt=dt)
 
 
 def block_type() -> Any:
@@ -113,13 +110,13 @@ def compile_fill(rule: Rule) -> Any:
 
 
 @uncounted
-def make_coefficients(block, run, i, kept):
-    """Return how many events i, i + 1, ... of a run are `AT_ONCE` or what is left, and their
-    coefficients, a row each.
+def make_coefficients(block, run, i, stop, kept):
+    """Return how many of events i, ..., stop - 1 of a run are made at once, and their coefficients,
+    a row each.
 
     `kept` is memory for `KEPT` numbers.  The events before i have been taken.
     """
-    n = min(block.t.shape[1] - i, AT_ONCE)
+    n = min(stop - i, AT_ONCE)
     rows = array_at(kept.ctypes.data, (COEFFICIENTS, n), np.float64)
     if block.fill == 0:
         for j in range(n):
@@ -149,16 +146,22 @@ def coefficients(method: Method, events: Events, carry: float) -> Array:
     return out
 
 
-def make_block(method: Method, events: Events, carry: float) -> Block:
+def make_block(method: Method, events: Events, carry: Any) -> Block:
     """Make a block of the events of one run."""
-    fill, constants, given = 0, (math.nan,) * 3, np.empty((0, COEFFICIENTS))
-    if runs_compiled(method):
-        fill, constants = find_address(compile_fill(method.rule)), method.constants
-    else:
-        given = coefficients(method, events, carry)
     t, dt = _floats(events.t)[np.newaxis], _floats(events.dt)[np.newaxis]
-    first = np.array([events.t0]), np.array([carry])
-    return Block(fill, constants, events.k0, *first, t, dt, given)
+    before = events.k0, np.array([events.t0], np.float64)
+    if runs_compiled(method):
+        return make_blocks(method, *before, np.array([carry], np.float64), t, dt)
+    # Rows of a method in Python have their own carry, which need be no number before the first.
+    given, constants = coefficients(method, events, carry), (math.nan,) * 3
+    return Block(0, constants, *before, np.array([math.nan]), t, dt, given)
+
+
+def make_blocks(method: Method, k: int, t0: Array, carry: Array, t: Array, dt: Array) -> Block:
+    """Make a block of the events of many runs, of a method that runs compiled."""
+    fill, (L, mu, start) = find_address(compile_fill(method.rule)), method.constants
+    constants = float(L), float(mu), float(start)
+    return Block(fill, constants, k, t0, carry, t, dt, NONE_GIVEN)
 
 
 def _floats(values: Array) -> Array:
@@ -166,4 +169,6 @@ def _floats(values: Array) -> Array:
 
     A copy of what is read-only, as a recorded clock's times are: Numba has another type for it.
     """
-    return np.require(values, np.float64, ["C", "W"])
+    if type(values) is np.ndarray and values.dtype == np.float64 and values.flags.carray:
+        return values  # for most: to require it takes 3 microseconds
+    return np.require(values, np.float64, ["C", "W", "A"])

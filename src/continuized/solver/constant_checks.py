@@ -113,10 +113,11 @@ def judge(watch: Array, g2: float, y2: float, dg2: float, dgdy: float, dy2: floa
 
 
 def copy_watch(watch: Array, witnessing: bool) -> tuple[float, ...]:
-    """Return what `is_quiet` looks at as numbers, which compiled loops keep in registers.
+    """Return the entries of `watch` in their order, as numbers, which compiled loops keep in
+    registers.
 
-    They are as good as `watch` until `judge` has changed it.  witnessing: whether L is none but a
-    NaN, which is better known when compiling.
+    For `is_quiet` they are as good as `watch` until `judge` has changed it.  witnessing: where
+    there are to be no witnesses, that L is NaN is known when compiling.
     """
     return (
         watch[TOL2], watch[LIMIT2], watch[L] if witnessing else math.nan, watch[MU], watch[EPS],

@@ -28,7 +28,6 @@ from continuized.problems.base import (
     check_start,
 )
 from continuized.process.clock import Poisson
-from continuized.process.coefficients import COEFFICIENTS
 from continuized.process.composite import Composite
 from continuized.process.methods import Method, check_method
 from continuized.process.mirror import make_composite
@@ -198,8 +197,8 @@ class Task(NamedTuple):
 
     @property
     def numbers(self) -> int:
-        """How many numbers an event of a run takes: its time, gap, coefficients and mark."""
-        return 7 + (self.x0.size if self.noise is not None else 0)
+        """How many numbers an event of a run takes: its time, gap and mark."""
+        return 2 + (self.x0.size if self.noise is not None else 0)
 
 
 class Chunk(NamedTuple):
@@ -409,7 +408,6 @@ def _compile_loop(task: Task) -> Any:
     from continuized.process.compiled import compile_fill
     from continuized.process.exponential import compile_draw_times
     from continuized.solver.kernels.ensemble import compile_flow, compile_steps, compile_times
-    from continuized.support.jit import find_address
 
     if task.compiled is None or not task.is_compiled:
         return None
@@ -428,7 +426,7 @@ def _compile_loop(task: Task) -> Any:
 def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk:
     """Take the runs of a chunk, block by block, until they are done or `over` is not empty."""
     from continuized.problems.kernels import find_addresses
-    from continuized.process.compiled import Block, compile_fill
+    from continuized.process.compiled import make_blocks
     from continuized.solver.kernels.ensemble import Asked, compile_flow
     from continuized.support.jit import find_address
 
@@ -441,7 +439,6 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
     assert task.compiled is not None
     asked = find_addresses(task.compiled, value=True)
     t0, carry, passed = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.int64)
-    fill, given = find_address(compile_fill(task.method.rule)), np.empty((0, COEFFICIENTS))
     where: tuple[Any, ...] = ()
     if not task.steps:
         where = (Asked(find_address(compile_flow(task.method.flow_rule)), task.times, passed),)
@@ -461,7 +458,7 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
             noise = np.stack([draw_noise(task.noise, rng, n, dim, dtype) for rng in rngs])
         if task.steps:
             rows.t[:, k + 1 : k + 1 + n] = t
-        block = Block(fill, task.method.constants, k, t0, carry, t, dt, given)
+        block = make_blocks(task.method, k, t0, carry, t, dt)  # the loop changes `carry`
         loop(*asked, psi, states, g, block, noise, *where, rows.fun)
         k, t0 = k + n, t[:, -1].copy()
         if time.perf_counter() - started > BLOCK_SECONDS:
@@ -488,7 +485,10 @@ def _make_draw(task: Task, numbers: range) -> Callable[[Array, int], tuple[Array
                     f"the clock of run {number} has {some.k0 + some.size} events, but a compiled "
                     f"ensemble draws {n} at once; give the method a clock that does not end"
                 )
-        return np.stack([some.dt for some in events]), np.stack([some.t for some in events])
+        return (
+            np.stack([some.dt for some in events], dtype=np.float64),
+            np.stack([some.t for some in events], dtype=np.float64),
+        )
 
     return draw
 

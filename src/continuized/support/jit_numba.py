@@ -396,7 +396,7 @@ def value_type() -> Any:
 
 def find_address(function: Any) -> int:
     """Return where the machine code is of a function that was compiled for one signature."""
-    if not hasattr(function, ADDRESS):  # which takes 20 microseconds to be found
+    if not hasattr(function, ADDRESS):  # to find it takes 20 microseconds
         (only,) = function.overloads.values()
         address = only.library.get_pointer_to_function(only.fndesc.llvm_func_name)
         setattr(function, ADDRESS, address)

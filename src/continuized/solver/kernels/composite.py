@@ -141,7 +141,7 @@ def make_loop(eps: float) -> Any:
     """Make the loop for numbers of this rounding unit; what it is given as data has psi too."""
 
     def loop(grad, given, noise, work, xs, zs, coefficients, watch):
-        """Take events with these coefficients until a signal; return (how many are done, signal)."""
+        """Do what the loop of `loop.make_loop` does, but a forbidden event changes nothing."""
         (data, psi), i, signal, dim = given, 0, GO_ON, xs.shape[1]
         while i < coefficients.shape[0] and signal == GO_ON:
             mix_to(work, coefficients, i)
@@ -198,17 +198,17 @@ def compile_loop(dtype: Any) -> Any:
     """The loop for iterates of this dtype; see `take_events`."""
     known = types.uintp, types.Tuple((types.uintp, matrix(dtype)))
     arrays = [matrix(dtype)] * 4  # noise, work, xs, zs
-    rest = (block_type(), vector(np.float64), types.int64)  # and watch, i
+    rest = (block_type(), vector(np.float64), types.int64, types.int64)  # and watch, i, stop
     signature = types.UniTuple(types.int64, 2)(*known, *arrays, *rest)
     return jit(make_block_loop(make_loop(_eps(dtype))), signature, **UNCOUNTED)
 
 
 def take_events(
     compiled: Compiled, noise: Array | None, work: Array, xs: Array, zs: Array,
-    block: Block, watch: Array, i: int, *, psi: Array,
+    block: Block, watch: Array, i: int, stop: int, *, psi: Array,
 ) -> tuple[int, int]:  # fmt: skip
     """Do what `loop.take_events` does, with psi."""
     known = find_address(compiled.grad), (compiled.table.ctypes.data, psi)
     noise = np.empty((0, 0), work.dtype) if noise is None else noise
-    done, signal = compile_loop(work.dtype)(*known, noise, work, xs, zs, block, watch, i)
+    done, signal = compile_loop(work.dtype)(*known, noise, work, xs, zs, block, watch, i, stop)
     return done, signal

@@ -124,12 +124,12 @@ def make_steps(kind: str) -> Any:
 
     def take_steps(grad, fun, data, psi, states, g, block, noise, out):
         """A block of events of every run; out[r, k] takes f after event k."""
-        kept = scratch(KEPT, np.float64)
+        kept, events = scratch(KEPT, np.float64), block.t.shape[1]
         for r in range(states.shape[0]):
             run = Run(grad, fun, data, states[r, 0, : g.size], states[r, 1, : g.size], g, psi)
             i = 0
-            while i < block.t.shape[1]:
-                n, coefficients = make_coefficients(block, r, i, kept)
+            while i < events:
+                n, coefficients = make_coefficients(block, r, i, events, kept)
                 for j in range(n):
                     row, k = coefficients[j], block.k + 1 + i
                     out[r, k] = take_event(run, noise, r, i, row, True)
@@ -157,12 +157,12 @@ def make_times(kind: str) -> Any:
         out[r, j] takes f(x_t) at t = times[j]; passed[r] counts how many of them are behind.
         """
         (flow, times, passed), (L, mu, start) = asked, block.constants
-        kept = scratch(KEPT, np.float64)
+        kept, events = scratch(KEPT, np.float64), block.t.shape[1]
         for r in range(states.shape[0]):
             run = Run(grad, fun, data, states[r, 0, : g.size], states[r, 1, : g.size], g, psi)
             i, last = 0, block.t0[r]
-            while i < block.t.shape[1] and passed[r] < times.size:
-                n, coefficients = make_coefficients(block, r, i, kept)
+            while i < events and passed[r] < times.size:
+                n, coefficients = make_coefficients(block, r, i, events, kept)
                 for j in range(n):
                     t = block.t[r, i]
                     while passed[r] < times.size and times[passed[r]] < t:

@@ -380,13 +380,28 @@ def _skip_in_numpy(work, coefficients, i):
     work[X], work[Z] = work[NOW + Y], work[NOW + W]
 
 
-@jit_uncounted
+@inline
 @in_numpy(_skip_in_numpy)
-def skip(work, coefficients, i):
-    """Event i of the block without a jump: as if its gradient were zero."""
+def skip_event(work, coefficients, i):
+    """Let event i of these happen without a jump: as if its gradient were zero."""
     mix_to(work, coefficients, i)
     for c in range(work.shape[1]):
         work[X, c], work[Z, c] = work[NOW + Y, c], work[NOW + W, c]
+
+
+@jit_uncounted
+def skip(work, coefficients, i):
+    """Do so, for Python to call."""
+    skip_event(work, coefficients, i)
+
+
+@jit_uncounted
+def skip_in_block(work, block, i):
+    """Do the same with event i of a block."""
+    kept = scratch(KEPT, np.float64)
+    _, coefficients = make_coefficients(block, 0, i, i + 1, kept)
+    skip_event(work, coefficients, 0)
+    block.carry[0] = coefficients[0, CARRY]
 
 
 def make_loop(asked, witnessing):
@@ -555,13 +570,13 @@ def make_block_loop(loop, is_small=False):
     """Make the loop over a block of events of one of the loops above, or of `composite`'s."""
     compile_formulas(loop, forceinline=True, **UNCOUNTED)
 
-    def take_block(grad, data, noise, work, xs, zs, block, watch, i):
-        """Events i, i + 1, ... of the block until a signal; returns (how many are done, signal)."""
+    def take_block(grad, data, noise, work, xs, zs, block, watch, i, stop):
+        """Take events i, ..., stop - 1 until a signal; return (how many are done, signal)."""
         if is_small:
             in_short_vectors()
         kept, signal = scratch(KEPT, np.float64), GO_ON
-        while i < block.t.shape[1] and signal == GO_ON:
-            _, coefficients = make_coefficients(block, 0, i, kept)
+        while i < stop and signal == GO_ON:
+            _, coefficients = make_coefficients(block, 0, i, stop, kept)
             done, signal = loop(
                 grad, data, noise_from(noise, i), work, xs[i:], zs[i:], coefficients, watch
             )
@@ -581,7 +596,7 @@ def compile_loop(
     asked, (grad, _, data) = questions(kind), types_of_questions(kind, dtype)
     noise = matrix(dtype) if noisy else types.none
     states = [matrix(dtype)] * 3  # work, xs, zs
-    rest = (block_type(), vector(np.float64), types.int64)  # and watch, i
+    rest = (block_type(), vector(np.float64), types.int64, types.int64)  # and watch, i, stop
     signature = types.UniTuple(types.int64, 2)(grad, data, noise, *states, *rest)
     make = make_entrywise_loop if asked.is_entrywise else make_loop
     if is_small:
@@ -591,9 +606,9 @@ def compile_loop(
 
 def take_events(
     compiled: Compiled, noise: Array | None, work: Array, xs: Array, zs: Array,
-    block: Block, watch: Array, i: int,
+    block: Block, watch: Array, i: int, stop: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Take events i, i + 1, ... of the block until a signal; return (how many are done, signal).
+    """Take events i, ..., stop - 1 of the block until a signal; return (how many are done, signal).
 
     x and z after the events are kept as rows of xs and zs, unless these are empty.
     """
@@ -603,7 +618,7 @@ def take_events(
     grad, _, data = find_addresses(compiled, value=False)
     known = (grad, data, noise, work, xs, zs)
     before = work[:NOW].copy(), watch.copy(), block.carry.copy()
-    done, signal = loop(*known, block, watch, i)
+    done, signal = loop(*known, block, watch, i, stop)
     ended = signal
     while ended in FORBIDDEN:
         # The loop has already taken the forbidden step.  Go back to the start, and take only the
@@ -612,5 +627,5 @@ def take_events(
         work[:NOW], watch_again, block.carry[:] = before[0], before[1].copy(), before[2]
         if done == i:
             break
-        done, ended = loop(*known, block.first(done), watch_again, i)
+        done, ended = loop(*known, block, watch_again, i, done)
     return done, signal

@@ -13,6 +13,7 @@ import numpy as np
 
 from continuized.problems.base import Array, Problem
 from continuized.process import parameters
+from continuized.process.compiled import Block
 from continuized.process.composite import Composite
 from continuized.process.flow import mix
 from continuized.process.methods import Method
@@ -20,7 +21,7 @@ from continuized.process.stepper import Status
 from continuized.solver import constant_checks as checks
 from continuized.solver.kernels import composite as composite_kernel
 from continuized.solver.kernels import loop as kernel
-from continuized.solver.steppers.fixed import FixedStepper
+from continuized.solver.steppers.fixed import Coefficients, FixedStepper
 from continuized.support.jit import HAS_NUMBA
 
 FIRST_LOOK = 16  # events; then after a quarter more, and so on
@@ -45,10 +46,12 @@ class CompositeStepper(FixedStepper):
         # The constants of psi, where compiled code knows it.
         self.psi = composite.entry_constants(start) if HAS_NUMBA else None
         if self.psi is None:
-            self.compiled = None
+            self.compiled = None  # events are NumPy's, whatever the gradient is
 
-    def _take_uncounted_events(self, marks: Array | None, coefs: Any, i: int) -> tuple[int, int]:
-        if self.psi is None:
+    def _take_uncounted_events(
+        self, marks: Array | None, coefs: Coefficients, i: int
+    ) -> tuple[int, int]:
+        if self.psi is None and not isinstance(coefs, Block):
             return self._take_events_in_numpy(marks, coefs, i)
         return super()._take_uncounted_events(marks, coefs, i)
 

@@ -50,6 +50,9 @@ QUICK_NUMBERS = 10**5  # of a problem's data: with fewer, events are known to be
 LONG_SUMS = 64.0  # roots of the number of entries from which the sums of the checks lose digits
 BLOCK_NUMBERS = 2**20  # but no more rows of x, or of noise, than make up this many numbers
 
+# The coefficients of a block of events, or where compiled code makes them, what it needs for that.
+Coefficients = Array | Block
+
 # What `sys.getrefcount` says of an object to which one attribute and one variable of a function
 # alone refer; before Python 3.14, its own argument counts too.
 ALONE = 2 if sys.version_info >= (3, 14) else 3
@@ -299,19 +302,20 @@ class FixedStepper(_KnownConstants):
         numbers = 0 if self.compiled is None else sum(part.size for part in self.compiled.data)
         self.at_once = LARGE_BLOCK if 0 < numbers < QUICK_NUMBERS else 1
 
-    # coefs: the coefficients of a block of events, or where compiled code makes them, a `Block`.
-
-    def _take_events(self, marks: Array | None, coefs: Any, i: int) -> tuple[int, int]:
+    def _take_events(self, marks: Array | None, coefs: Coefficients, i: int) -> tuple[int, int]:
         """Let events i, i + 1, ... of a block happen until a signal; return how many, and it."""
         done, signal = self._take_uncounted_events(marks, coefs, i)
         self.oracle.calls += done - i + (signal in checks.SIGNALS)
         return done, signal
 
-    def _take_uncounted_events(self, marks: Array | None, coefs: Any, i: int) -> tuple[int, int]:
+    def _take_uncounted_events(
+        self, marks: Array | None, coefs: Coefficients, i: int
+    ) -> tuple[int, int]:
         """Do so, their gradients not counted yet."""
-        if self.compiled is None:
-            return self._take_events_in_python(marks, coefs, i)
-        return self._take_compiled_events(self.compiled, marks, coefs, i)
+        if isinstance(coefs, Block):
+            assert self.compiled is not None
+            return self._take_compiled_events(self.compiled, marks, coefs, i)
+        return self._take_events_in_python(marks, coefs, i)
 
     # What the kernels of f alone are; those of f + psi are others.
 
@@ -329,9 +333,9 @@ class FixedStepper(_KnownConstants):
         Ctrl-C is not heard while compiled events run: they are as many at once as take
         `BLOCK_SECONDS`, by the time that those before them took.
         """
-        some, states = block.first(i + self.at_once), (self.work, self.xs, self.zs)
+        stop, states = min(i + self.at_once, block.t.shape[1]), (self.work, self.xs, self.zs)
         started = time.perf_counter()
-        done, signal = self._run_kernel(compiled, marks, *states, some, self.watch, i)
+        done, signal = self._run_kernel(compiled, marks, *states, block, self.watch, i, stop)
         in_time = (done - i) * BLOCK_SECONDS / max(time.perf_counter() - started, 1e-9)
         self.at_once = max(1, min(LARGE_BLOCK, int(in_time)))
         return done, signal
@@ -405,12 +409,12 @@ class FixedStepper(_KnownConstants):
         while i < events.size and status is None:
             i, signal = self._take_events(marks, coefs, i)
             if signal == checks.NOT_FINITE and self.skipping:
-                i = self._skip(events, coefs, i)
+                i = self._skip(coefs, i)
                 continue
             status = checks.SIGNALS.get(signal)
             if signal == checks.SMALL_GRADIENT and self._is_confirmed():
                 status = Status.CONVERGED
-        if i:
+        if i:  # all of these; where f is found not to be finite, the run is over, and not resumed
             self.carry = float(coefs.carry[0] if isinstance(coefs, Block) else coefs[i - 1, CARRY])
         rows = None
         if self.recording and i:
@@ -425,10 +429,11 @@ class FixedStepper(_KnownConstants):
             self.k, self.t = self.k + i, float(events.t[i - 1])
         return Progress(status, rows)
 
-    def _make_coefficients(self, events: Events) -> Any:
+    def _make_coefficients(self, events: Events) -> Coefficients:
         """Make the coefficients of a block, or see to it that compiled code can."""
-        make = coefficients if self.compiled is None else make_block
-        return make(self.method, events, self.carry)
+        if self.compiled is None:
+            return coefficients(self.method, events, self.carry)
+        return make_block(self.method, events, self.carry)
 
     def _rows(self, events: Events, fun: Array, n: int) -> tuple[Array, ...]:
         """Return the rows of the first n events."""
@@ -439,15 +444,10 @@ class FixedStepper(_KnownConstants):
         shape = (n, *self.start.shape)
         return (*rows, self.xs[:n].reshape(shape).copy(), self.zs[:n].reshape(shape).copy())
 
-    def _skip(self, events: Events, coefs: Any, i: int) -> int:
+    def _skip(self, coefs: Coefficients, i: int) -> int:
         """Let event i happen without a jump; return the number of the next."""
-        if isinstance(coefs, Block):
-            carry = coefs.carry
-            row = coefficients(self.method, events.part(i, i + 1), float(carry[0]))
-            carry[0] = row[0, CARRY]
-            kernel.skip(self.work, row, 0)
-        else:
-            kernel.skip(self.work, coefs, i)
+        skip = kernel.skip_in_block if isinstance(coefs, Block) else kernel.skip
+        skip(self.work, coefs, i)
         kernel.keep_states_in_numpy(self.work, self.xs, self.zs, i)
         self.skipped += 1
         return i + 1
