@@ -55,7 +55,7 @@ def tests(session: nox.Session) -> None:
 def rest(session: nox.Session) -> None:
     """The tests that the README's command leaves out: slow ones, and those of other libraries."""
     prepare(session, ".[all]", *group("dev"))
-    # Some files take minutes: their tests are shared out, or one core would end long before.
+    # Some files take minutes: whole files to a core would leave one at work long after the others.
     chosen = "-m", "slow or needs", "--all-libraries", "--dist", "worksteal"
     python(session, "-m", "pytest", *chosen, *session.posargs)
 

@@ -35,8 +35,8 @@ from tests.helpers.odd_values import odd_values
 from tests.helpers.shards import HereLink
 from tests.invariants.registry import METHODS
 
-# A call that does not end is stopped after so many seconds of its own, or of waiting.  The longest
-# one that ends takes 2 on a slow machine.
+# The longest call that ends by itself takes 2 s on a slow machine; one that does not is stopped
+# after so many seconds of its own, or of waiting.
 SECONDS, WAITING = 6.0, 30.0
 LONGEST = 600  # characters of a sentence
 REFUSALS = (TypeError, ValueError, MemoryError, OSError, FloatingPointError)

@@ -71,11 +71,11 @@ def test_compiled_code_makes_the_same_coefficients_some_at_a_time(name: str) -> 
             block.carry[0] = rows[n - 1, CARRY]
             i += n
 
-    n = 2 * compiled.AT_ONCE + 77
+    n = 2 * compiled.EVENTS_AT_ONCE + 77
     events = draw_events(7, 3.5, n)
     events.t.flags.writeable = False  # as those of a recorded clock
     expected = compiled.coefficients(method, events, 12.25)
-    for first in (0, 1, 100, compiled.AT_ONCE, n - 1):
+    for first in (0, 1, 100, compiled.EVENTS_AT_ONCE, n - 1):
         block = compiled.make_block(method, events, 12.25)
         if first:
             block.carry[0] = expected[first - 1, CARRY]

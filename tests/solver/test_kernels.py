@@ -6,14 +6,13 @@ noise, which one of them may add in the same operation as it multiplies.
 
 from __future__ import annotations
 
-import itertools
 import platform
 import re
 import warnings
 from functools import partial
 from typing import Any
 
-import llvmlite.binding as host_cpu
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
@@ -243,19 +242,25 @@ def test_the_loop_of_a_sum_over_entries_runs_in_vector_registers(
     signature = loop.nopython_signatures[0]
     for make in (make_entrywise_loop, make_small_entrywise_loop):
         is_small = make is make_small_entrywise_loop
-        made = make_block_loop(make(questions("quadratic"), witnessing), is_small)
+        made = make_whole(make, questions("quadratic"), witnessing)
         loop = jit(made, signature, cached=False, **UNCOUNTED)  # from disk: without assembly
         (assembly,) = loop.inspect_asm().values()
         if platform.machine() in ("x86_64", "AMD64"):
             products = re.findall(rf"\tv?(?:mul|fmadd\d+){packed}\t(.*)", assembly)
             assert products
-            has_longest = host_cpu.get_host_cpu_features().get("avx512f", False)
+            has_longest = llvm.get_host_cpu_features().get("avx512f", False)
             assert any("zmm" in each for each in products) is (has_longest and not is_small)
 
 
 def closure_as_kept(function: Any) -> bytes:
     """What Numba's index on the disk knows a closure by, beside its code."""
     return dumps(tuple(cell.cell_contents for cell in function.__closure__))
+
+
+def make_whole(make: Any, asked: Any, witnessing: bool) -> Any:
+    """Make the loop over blocks, as `compile_loop` does."""
+    is_small = make in (make_small_loop, make_small_entrywise_loop)
+    return make_block_loop(make(asked, witnessing), is_small)
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)
@@ -266,10 +271,7 @@ def test_a_loop_made_again_is_found_on_the_disk(kind: str) -> None:
     if asked.is_entrywise:
         loops = [make_entrywise_loop, make_small_entrywise_loop]
     makers = [partial(make_steps, kind), partial(make_times, kind)]
-    makers += [
-        partial(lambda make, witnessing: make_block_loop(make(asked, witnessing)), *which)
-        for which in itertools.product(loops, (False, True))
-    ]
+    makers += [partial(make_whole, make, asked, w) for make in loops for w in (False, True)]
     kept = [closure_as_kept(make()) for make in makers]
     assert kept == [closure_as_kept(make()) for make in makers]
     assert kept[2] != kept[3]

@@ -1,4 +1,5 @@
-"""The formulas of the process, compiled, and the coefficients of a block of events."""
+"""The formulas of the process, compiled; and blocks of events, whose coefficients compiled code
+makes where it uses them."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ from continuized.support.jit import (
     vector,
 )
 
-AT_ONCE = 256  # events whose coefficients are made at once: 10 kB, which the nearest cache holds
-KEPT = AT_ONCE * COEFFICIENTS
-NONE_GIVEN = np.empty((0, COEFFICIENTS))
+EVENTS_AT_ONCE = 256  # whose coefficients take 10 kB, which the nearest cache holds
+KEPT = EVENTS_AT_ONCE * COEFFICIENTS  # numbers of memory for them
+NONE_GIVEN = np.empty((0, COEFFICIENTS))  # where the rule is compiled
 
 # No denominator is 0, and a test whether one is would keep loops from vector instructions.
 FORMULAS = (*parameters.FORMULAS, *flow.FORMULAS, *methods.FORMULAS)
@@ -49,14 +50,14 @@ def runs_compiled(method: Method) -> bool:
 class Block(NamedTuple):
     """A block of events of one run or of many, a run a row, as compiled code takes it.
 
-    It makes the coefficients itself, `AT_ONCE` of them at a time: arrays of all would leave the
-    caches that are near.
+    Compiled code makes the coefficients from it, of `EVENTS_AT_ONCE` at a time: those of a whole
+    block would not fit into the nearest cache.
 
     fill: the address of the rule (`compile_fill`), or 0 where Python made the coefficients.
     constants: those of the rule.  k, t0: the number and the times of the last event before the
-    block.  carry: what the rule carries into the next event; who takes events changes it.  t, dt:
-    the times of the events and the gaps before them.  given: the coefficients that Python made, an
-    event a row.
+    block.  carry: what the rule carries into the next event to be taken; loops keep it up to date.
+    t, dt: the times of the events and the gaps before them.  given: the coefficients that Python
+    made, an event a row.
     """
 
     fill: int
@@ -73,6 +74,7 @@ def block_type() -> Any:
     """The Numba type of a block."""
     floats, rows = vector(np.float64), matrix(np.float64)
     three = types.UniTuple(types.float64, 3)
+    # An address in a tuple has the type of Python's integers.
     fields = (types.int64, three, types.int64, floats, floats, rows, rows, rows)
     return types.NamedTuple(fields, Block)
 
@@ -91,8 +93,9 @@ call_fill = make_call(fill_type())
 def compile_fill(rule: Rule) -> Any:
     """Compile a loop over events in which this rule is inlined: a call would cost as much again.
 
-    Each kind of coefficient has a row of its own, so that vector instructions make many at once, if
-    the rule allows it.
+    It is given addresses, of n times, of n gaps, and of a matrix (COEFFICIENTS, n): each kind of
+    coefficient has a row of its own, so that vector instructions make many at once, if the rule
+    allows it.
     """
     compile_formulas(rule, error_model="numpy")
 
@@ -111,12 +114,13 @@ def compile_fill(rule: Rule) -> Any:
 
 @uncounted
 def make_coefficients(block, run, i, stop, kept):
-    """Return how many of events i, ..., stop - 1 of a run are made at once, and their coefficients,
-    a row each.
+    """Return how many of the events i, ..., stop - 1 of a run are made at once, and their
+    coefficients, a row each.
 
-    `kept` is memory for `KEPT` numbers.  The events before i have been taken.
+    `kept` is memory for `KEPT` numbers, which the next call overwrites.  block.carry must be what
+    event i - 1 left.
     """
-    n = min(stop - i, AT_ONCE)
+    n = min(stop - i, EVENTS_AT_ONCE)
     rows = array_at(kept.ctypes.data, (COEFFICIENTS, n), np.float64)
     if block.fill == 0:
         for j in range(n):
@@ -152,7 +156,7 @@ def make_block(method: Method, events: Events, carry: Any) -> Block:
     before = events.k0, np.array([events.t0], np.float64)
     if runs_compiled(method):
         return make_blocks(method, *before, np.array([carry], np.float64), t, dt)
-    # Rows of a method in Python have their own carry, which need be no number before the first.
+    # The rows that Python makes have their own carry; before the first event it may be None.
     given, constants = coefficients(method, events, carry), (math.nan,) * 3
     return Block(0, constants, *before, np.array([math.nan]), t, dt, given)
 

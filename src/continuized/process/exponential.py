@@ -135,8 +135,8 @@ def draw_times(states: Words, rate: float, t0: Array, dt: Array, t: Array) -> No
     """Draw the gaps of every stream at this rate, and the times of their events after t0.
 
     Rows of dt and t are those of the states, which move on.  The inner loop makes no calls, and so
-    keeps all it needs in registers.  Events are counted by words, which are never negative: others
-    would be tested at each event whether they count from the end.
+    keeps all it needs in registers.  Events are counted by words, without a sign: a number with one
+    would be tested at every event, for it may count from the end.
     """
     n = np.uint64(t.shape[1])
     for r in range(states.shape[0]):
@@ -185,7 +185,7 @@ def compile_draw_times() -> Any:
 
 def draw_rows(states: Words, rate: float, t0: Array, n: int) -> tuple[Array, Array]:
     """Return the next n gaps of each stream, and the times of their events after t0, as rows."""
-    # One piece of memory: of two, the C library would give one back, and ask for it page by page.
+    # One allocation: of two, the C library would return one to the system, and get it page by page.
     dt, t = np.empty((2, len(states), n))
     compile_draw_times()(states, rate, t0, dt, t)
     return dt, t

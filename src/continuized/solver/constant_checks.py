@@ -113,11 +113,10 @@ def judge(watch: Array, g2: float, y2: float, dg2: float, dgdy: float, dy2: floa
 
 
 def copy_watch(watch: Array, witnessing: bool) -> tuple[float, ...]:
-    """Return the entries of `watch` in their order, as numbers, which compiled loops keep in
-    registers.
+    """Return the entries of `watch` as a tuple, which compiled loops keep in registers.
 
-    For `is_quiet` they are as good as `watch` until `judge` has changed it.  witnessing: where
-    there are to be no witnesses, that L is NaN is known when compiling.
+    It serves `is_quiet` until `judge` changes `watch`; its STEPS is not kept up to date.
+    witnessing: where False, L is the constant NaN, and compilers leave out what witnesses need.
     """
     return (
         watch[TOL2], watch[LIMIT2], watch[L] if witnessing else math.nan, watch[MU], watch[EPS],

@@ -437,11 +437,11 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
     states[:, 0, :dim], states[:, 1, :dim] = task.x0.ravel(), task.z0.ravel()
     g = aligned_zeros((dim,), dtype)
     assert task.compiled is not None
-    asked = find_addresses(task.compiled, value=True)
+    functions = find_addresses(task.compiled, value=True)
     t0, carry, passed = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.int64)
-    where: tuple[Any, ...] = ()
+    asked: tuple[Asked, ...] = ()
     if not task.steps:
-        where = (Asked(find_address(compile_flow(task.method.flow_rule)), task.times, passed),)
+        asked = (Asked(find_address(compile_flow(task.method.flow_rule)), task.times, passed),)
     numbers = range(rows.first, rows.first + runs)
     draw, psi = _make_draw(task, numbers), task.psi
     rngs = [] if task.noise is None else generators(task.root, numbers, MARKS)
@@ -458,8 +458,9 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
             noise = np.stack([draw_noise(task.noise, rng, n, dim, dtype) for rng in rngs])
         if task.steps:
             rows.t[:, k + 1 : k + 1 + n] = t
-        block = make_blocks(task.method, k, t0, carry, t, dt)  # the loop changes `carry`
-        loop(*asked, psi, states, g, block, noise, *where, rows.fun)
+        # The loop leaves in `carry` what the next block begins with.
+        block = make_blocks(task.method, k, t0, carry, t, dt)
+        loop(*functions, psi, states, g, block, noise, *asked, rows.fun)
         k, t0 = k + n, t[:, -1].copy()
         if time.perf_counter() - started > BLOCK_SECONDS:
             most = max(1, n // 2)

@@ -258,8 +258,8 @@ subtract_pair: Any = intrinsic(_subtract_pair)
 VECTOR_WIDTH = '"prefer-vector-width"'  # an attribute of functions
 
 
-def prefer_vectors(function: Any, bits: int) -> None:
-    """Let LLVM prefer vectors of this length in a function."""
+def set_vector_width(function: Any, bits: int) -> None:
+    """Tell LLVM how many bits vectors of a function should have, where the processor has such."""
     # llvmlite's own `add` refuses attributes that it does not know, as all that have a value.
     set.add(function.attributes, f'{VECTOR_WIDTH}="{bits}"')
 
@@ -272,7 +272,7 @@ def _in_short_vectors(typing_context: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        prefer_vectors(builder.function, 256)
+        set_vector_width(builder.function, 256)
         return context.get_dummy_value()
 
     return types.void(), generate
@@ -377,7 +377,8 @@ def data_type(dtype: Any) -> Any:
     return types.Tuple((matrix(dtype), vector(dtype), vector(np.int32)))
 
 
-ADDRESS = "_address"  # the attribute in which a compiled function keeps it
+# Where a compiled function keeps its address: a cache would keep users' functions alive.
+ADDRESS = "_address"
 
 
 # Loops call the functions of a problem by their addresses, and give them addresses: Numba's own
@@ -460,14 +461,14 @@ class _Library(JITCodeLibrary):
     """The code of a function, which is optimised when all that it calls has been linked in."""
 
     def add_ir_module(self, ir_module: Any) -> None:
-        """Let LLVM use the longest vectors of the processor, unless the function says otherwise.
+        """Let LLVM use the longest vectors of the processor, but for `in_short_vectors`.
 
         For some Intel processors it prefers vectors of 256 bits where there are ones of 512; our
         long loops take 1.3 to 1.9 times as long with them.
         """
         for function in ir_module.functions:
             if function.blocks and not any(VECTOR_WIDTH in each for each in function.attributes):
-                prefer_vectors(function, 512)
+                set_vector_width(function, 512)
         super().add_ir_module(ir_module)
 
     def _optimize_functions(self, module: Any) -> None:

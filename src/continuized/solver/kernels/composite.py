@@ -108,7 +108,8 @@ def squared_mapping(work, gamma, psi, g2, y2, eps):
 
 @inline
 def take_event(work, psi, coefficients, watch, i, eps):
-    """Event i of the block, whose y, z and gradient are the rows of NOW; returns the signal.
+    """Take event i of these coefficients; its y, z and gradient are the rows of NOW.  Return the
+    signal.
 
     A step that fails is not taken.
     """
@@ -138,11 +139,11 @@ def take_event(work, psi, coefficients, watch, i, eps):
 
 
 def make_loop(eps: float) -> Any:
-    """Make the loop for numbers of this rounding unit; what it is given as data has psi too."""
+    """Make the loop for numbers of this rounding unit.  In place of data it takes (data, psi)."""
 
-    def loop(grad, given, noise, work, xs, zs, coefficients, watch):
-        """Do what the loop of `loop.make_loop` does, but a forbidden event changes nothing."""
-        (data, psi), i, signal, dim = given, 0, GO_ON, xs.shape[1]
+    def loop(grad, data_and_psi, noise, work, xs, zs, coefficients, watch):
+        """Do what the loop of `loop.make_loop` does; a forbidden event changes neither x nor z."""
+        (data, psi), i, signal, dim = data_and_psi, 0, GO_ON, xs.shape[1]
         while i < coefficients.shape[0] and signal == GO_ON:
             mix_to(work, coefficients, i)
             ask_at(grad, work[NOW + Y][:dim], work[NOW + G][:dim], data)

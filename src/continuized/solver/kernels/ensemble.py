@@ -1,9 +1,9 @@
 """Many independent runs, one at a time in cache, without the interpreter lock.
 
 States and outputs are arrays with a row for each run of a chunk; events come in blocks.  States may
-be wider than x, which has as many entries as the scratch vector.  The arithmetic of an event is
-that of `loop`, without its checks: the bits are the same.  Where psi is a sum over entries, f + psi
-is run here too (`process.composite`).
+be wider than x, which has as many entries as g, the vector of a run's gradient.  The arithmetic of
+an event is that of `loop`, without its checks: the bits are the same.  Where psi is a sum over
+entries, f + psi is run here too (`process.composite`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from continuized.support.jit import (
 
 
 class Run(NamedTuple):
-    """The problem, as compiled code takes it, and x, z and a scratch vector of one run.
+    """The problem, as compiled code takes it, and x, z and the gradient's vector of one run.
 
     grad, fun, data: as `find_addresses` gives them.
     psi: the constants of `prox.entry_step` for each entry, a row each; None where there is none.
@@ -124,12 +124,12 @@ def make_steps(kind: str) -> Any:
 
     def take_steps(grad, fun, data, psi, states, g, block, noise, out):
         """A block of events of every run; out[r, k] takes f after event k."""
-        kept, events = scratch(KEPT, np.float64), block.t.shape[1]
+        kept, stop = scratch(KEPT, np.float64), block.t.shape[1]
         for r in range(states.shape[0]):
             run = Run(grad, fun, data, states[r, 0, : g.size], states[r, 1, : g.size], g, psi)
             i = 0
-            while i < events:
-                n, coefficients = make_coefficients(block, r, i, events, kept)
+            while i < stop:
+                n, coefficients = make_coefficients(block, r, i, stop, kept)
                 for j in range(n):
                     row, k = coefficients[j], block.k + 1 + i
                     out[r, k] = take_event(run, noise, r, i, row, True)
@@ -140,9 +140,10 @@ def make_steps(kind: str) -> Any:
 
 
 class Asked(NamedTuple):
-    """The flow, the times at which f is asked for, and how many of them are behind each run."""
+    """The address of the flow, the times at which f is asked for, and how many of them are behind
+    each run."""
 
-    flow: Any
+    flow: int
     times: Array
     passed: Array
 
@@ -157,12 +158,12 @@ def make_times(kind: str) -> Any:
         out[r, j] takes f(x_t) at t = times[j]; passed[r] counts how many of them are behind.
         """
         (flow, times, passed), (L, mu, start) = asked, block.constants
-        kept, events = scratch(KEPT, np.float64), block.t.shape[1]
+        kept, stop = scratch(KEPT, np.float64), block.t.shape[1]
         for r in range(states.shape[0]):
             run = Run(grad, fun, data, states[r, 0, : g.size], states[r, 1, : g.size], g, psi)
             i, last = 0, block.t0[r]
-            while i < events and passed[r] < times.size:
-                n, coefficients = make_coefficients(block, r, i, events, kept)
+            while i < stop and passed[r] < times.size:
+                n, coefficients = make_coefficients(block, r, i, stop, kept)
                 for j in range(n):
                     t = block.t[r, i]
                     while passed[r] < times.size and times[passed[r]] < t:
@@ -174,7 +175,7 @@ def make_times(kind: str) -> Any:
                         break
                     take_event(run, noise, r, i, coefficients[j], False)
                     i, last = i + 1, t
-                block.carry[r] = coefficients[-1, CARRY]
+                block.carry[r] = coefficients[-1, CARRY]  # of no use after a break: the run is over
 
     return pass_times
 

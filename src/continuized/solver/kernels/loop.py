@@ -4,7 +4,8 @@ It is the inside of `FixedStepper.advance`; the loop of a whole run is `solver.l
 
 The vectors of a run live in one array `work`, a row each (`make_work`): rows begin where a cache
 line does, and what they have beyond the entries of x is zero and stays so.  Between calls, the rows
-X and Z are x and z after the last event; within a block, some loops write them only where it ends.
+X and Z are x and z after the last event; some loops write them only after the last of the events
+whose coefficients are made at once.
 Events have three rows each, which begin at LAST (the event before), NOW (the coming one) and NEXT
 (the one after it, for `make_step` alone):
 
@@ -13,7 +14,8 @@ Events have three rows each, which begin at LAST (the event before), NOW (the co
 
 One pass over the vectors makes an event: the sums for the checks, the jump, and the mix of the next
 one.  Compiled loops mix it into the rows of the event before, to stay in the cache; where the
-checks forbid a jump, they start again and take only the events before it.  A gradient in Python
+checks forbid a jump, `take_events` goes back to where it began, and takes only the events before
+it.  A gradient in Python
 must not be asked for twice, so its step mixes into a third group of rows: the event before is still
 there, and x and z after it are made of it.  A function that is a sum over the entries of x has its
 gradient in the same pass too, which changes x, z and the last pair in place.
@@ -129,15 +131,15 @@ def make_work(x: Array, z: Array) -> Array:
 
 
 @inline
-def decide(watch, seen, sums, row, witnessing):
-    """Return the signal of an event with these sums and this row of coefficients, and `seen`: the
-    copy of `watch` (`copy_watch`) that the next event is to be given."""
+def decide(watch, watch_copy, sums, row, witnessing):
+    """Return the signal of an event with these sums and this row of coefficients, and the copy of
+    `watch` (`copy_watch`) that the next event is to be given."""
     g2, y2, dg2, dgdy, dy2 = sums
     squares = float(g2), float(y2), float(dg2), float(dgdy), float(dy2)
     gamma, gamma_prime = row[GAMMA], row[GAMMA_PRIME]
-    if is_quiet(seen, *squares, max(gamma, gamma_prime)):
+    if is_quiet(watch_copy, *squares, max(gamma, gamma_prime)):
         watch[STEPS] += 1.0
-        return GO_ON, seen
+        return GO_ON, watch_copy
     size2 = judge(watch, *squares)
     return verdict(watch, size2, size2, gamma, gamma_prime), copy_watch(watch, witnessing)
 
@@ -157,7 +159,7 @@ def _mix_to_in_numpy(work, coefficients, i):
 @inline
 @in_numpy(_mix_to_in_numpy)
 def mix_to(work, coefficients, i):
-    """Mix to y and z at event i of the block, before its jump."""
+    """Mix to y and z at event i of these coefficients, before its jump."""
     real = work.dtype.type
     a, b = real(coefficients[i, A]), real(coefficients[i, B])
     for c in range(work.shape[1]):
@@ -178,9 +180,9 @@ def rows_of(work, event):
 
 @inline
 def take_event(
-    last, now, following, answer, point, noise, coefficients, watch, seen, i, witnessing
+    last, now, following, answer, point, noise, coefficients, watch, watch_copy, i, witnessing
 ):
-    """Take event i of the block, whose gradient is `answer`; return what `decide` says.
+    """Take event i of these coefficients, with the gradient `answer`; return what `decide` says.
 
     last, now, following: the rows of the event before, of this one, and of the next, into which its
     y and z are mixed.  point: an array that gets the next y too; None where `answer` is the row of
@@ -207,12 +209,12 @@ def take_event(
         y_next[c], z_next[c] = mix(x, z, a, b)
         if point is not None:
             point[c] = y_next[c]
-    return decide(watch, seen, sums, coefficients[i], witnessing)
+    return decide(watch, watch_copy, sums, coefficients[i], witnessing)
 
 
 @inline
 def settle(work, event, coefficients, i):
-    """Write x and z after event i of the block, and its pair for the next one's witnesses."""
+    """Write x and z after event i of these coefficients, and its pair for the next witnesses."""
     real = work.dtype.type
     gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
     for c in range(work.shape[1]):
@@ -350,8 +352,8 @@ def make_step(real):
             return WRONG_SIZE
         last, now, following = table[LAST_AT], table[NOW_AT], table[NEXT_AT]
         rows = rows_of(work, last), rows_of(work, now), rows_of(work, following)
-        seen = copy_watch(watch, True)
-        signal, _ = take_event(*rows, g, point, None, coefficients, watch, seen, i, True)
+        watch_copy = copy_watch(watch, True)
+        signal, _ = take_event(*rows, g, point, None, coefficients, watch, watch_copy, i, True)
         if signal in FORBIDDEN:
             if i > table[FIRST]:
                 settle(work, last, coefficients, i - 1)
@@ -383,7 +385,7 @@ def _skip_in_numpy(work, coefficients, i):
 @inline
 @in_numpy(_skip_in_numpy)
 def skip_event(work, coefficients, i):
-    """Let event i of these happen without a jump: as if its gradient were zero."""
+    """Take event i of these coefficients without a jump, as if its gradient were zero."""
     mix_to(work, coefficients, i)
     for c in range(work.shape[1]):
         work[X, c], work[Z, c] = work[NOW + Y, c], work[NOW + W, c]
@@ -391,13 +393,13 @@ def skip_event(work, coefficients, i):
 
 @jit_uncounted
 def skip(work, coefficients, i):
-    """Do so, for Python to call."""
+    """Do what `skip_event` does, for Python to call."""
     skip_event(work, coefficients, i)
 
 
 @jit_uncounted
 def skip_in_block(work, block, i):
-    """Do the same with event i of a block."""
+    """Take event i of a block without a jump; make its coefficients first."""
     kept = scratch(KEPT, np.float64)
     _, coefficients = make_coefficients(block, 0, i, i + 1, kept)
     skip_event(work, coefficients, 0)
@@ -414,15 +416,15 @@ def make_loop(asked, witnessing):
         After a forbidden event `work` is not valid; `take_events` restores it.
         """
         i, signal, last, now, dim = 0, GO_ON, LAST, NOW, xs.shape[1]
-        seen = copy_watch(watch, witnessing)
+        watch_copy = copy_watch(watch, witnessing)
         # The rows are found once: to find them in `work` at every event would take 6 ns.
         rows_last, rows_now = rows_of(work, last), rows_of(work, now)
         mix_to(work, coefficients, i)
         while i < coefficients.shape[0] and signal == GO_ON:
             y, _, g = rows_now
             ask(grad, y[:dim], g[:dim], data)
-            signal, seen = take_event(
-                rows_last, rows_now, rows_last, g, None, noise, coefficients, watch, seen, i,
+            signal, watch_copy = take_event(
+                rows_last, rows_now, rows_last, g, None, noise, coefficients, watch, watch_copy, i,
                 witnessing,
             )  # fmt: skip
             if signal in FORBIDDEN:
@@ -443,7 +445,7 @@ def make_entrywise_loop(asked, witnessing):
 
     def loop(grad, data, noise, work, xs, zs, coefficients, watch):
         """Do what the loop of `make_loop` does."""
-        i, real, signal, seen = 0, work.dtype.type, GO_ON, copy_watch(watch, witnessing)
+        i, real, signal, watch_copy = 0, work.dtype.type, GO_ON, copy_watch(watch, witnessing)
         while i < coefficients.shape[0] and signal == GO_ON:
             a, b = real(coefficients[i, A]), real(coefficients[i, B])
             gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
@@ -457,7 +459,7 @@ def make_entrywise_loop(asked, witnessing):
                     sums = add_products(sums, g - work[LAST + G, c], y - work[LAST + Y, c])
                     work[LAST + Y, c], work[LAST + G, c] = y, g
                 work[X, c], work[Z, c] = jump(y, z, g, gamma, gamma_prime)
-            signal, seen = decide(watch, seen, sums, coefficients[i], witnessing)
+            signal, watch_copy = decide(watch, watch_copy, sums, coefficients[i], witnessing)
             if signal in FORBIDDEN:
                 break
             keep_states(work, xs, zs, i)
@@ -496,7 +498,7 @@ def make_small_loop(asked, witnessing):
     def loop(grad, data, noise, work, xs, zs, coefficients, watch):
         """Do what the loop of `make_loop` does."""
         i, real, signal, final = 0, work.dtype.type, GO_ON, coefficients.shape[0] - 1
-        seen = copy_watch(watch, witnessing)
+        watch_copy = copy_watch(watch, witnessing)
         x, z = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
         y_last, g_last = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
         y, w = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
@@ -523,7 +525,7 @@ def make_small_loop(asked, witnessing):
                     y_last[c], g_last[c] = y[c], g[c]
                 x[c], z[c] = jump(y[c], w[c], g[c], gamma, gamma_prime)
                 y[c], w[c] = mix(x[c], z[c], a, b)
-            signal, seen = decide(watch, seen, sums, coefficients[i], witnessing)
+            signal, watch_copy = decide(watch, watch_copy, sums, coefficients[i], witnessing)
             if signal in FORBIDDEN:
                 break
             i += 1
@@ -539,7 +541,7 @@ def make_small_entrywise_loop(asked, witnessing):
 
     def loop(grad, data, noise, work, xs, zs, coefficients, watch):
         """Do what the loop of `make_loop` does."""
-        i, real, signal, seen = 0, work.dtype.type, GO_ON, copy_watch(watch, witnessing)
+        i, real, signal, watch_copy = 0, work.dtype.type, GO_ON, copy_watch(watch, witnessing)
         x, z = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
         y_last, g_last = scratch(IN_REGISTERS, real), scratch(IN_REGISTERS, real)
         read_small(work, x, z, y_last, g_last)
@@ -556,7 +558,7 @@ def make_small_entrywise_loop(asked, witnessing):
                     sums = add_products(sums, g - g_last[c], y - y_last[c])
                     y_last[c], g_last[c] = y, g
                 x[c], z[c] = jump(y, z_c, g, gamma, gamma_prime)
-            signal, seen = decide(watch, seen, sums, coefficients[i], witnessing)
+            signal, watch_copy = decide(watch, watch_copy, sums, coefficients[i], witnessing)
             if signal in FORBIDDEN:
                 break
             i += 1
@@ -566,18 +568,21 @@ def make_small_entrywise_loop(asked, witnessing):
     return loop
 
 
-def make_block_loop(loop, is_small=False):
-    """Make the loop over a block of events of one of the loops above, or of `composite`'s."""
-    compile_formulas(loop, forceinline=True, **UNCOUNTED)
+def make_block_loop(inner, is_small=False):
+    """Make the loop over a block from one over events whose coefficients are there.
+
+    is_small: whether it is one of those that keep their vectors in registers.
+    """
+    compile_formulas(inner, forceinline=True, **UNCOUNTED)
 
     def take_block(grad, data, noise, work, xs, zs, block, watch, i, stop):
         """Take events i, ..., stop - 1 until a signal; return (how many are done, signal)."""
-        if is_small:
+        if is_small:  # said here, for LLVM writes `inner` into this function
             in_short_vectors()
         kept, signal = scratch(KEPT, np.float64), GO_ON
         while i < stop and signal == GO_ON:
             _, coefficients = make_coefficients(block, 0, i, stop, kept)
-            done, signal = loop(
+            done, signal = inner(
                 grad, data, noise_from(noise, i), work, xs[i:], zs[i:], coefficients, watch
             )
             if done > 0:

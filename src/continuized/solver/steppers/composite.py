@@ -21,7 +21,7 @@ from continuized.process.stepper import Status
 from continuized.solver import constant_checks as checks
 from continuized.solver.kernels import composite as composite_kernel
 from continuized.solver.kernels import loop as kernel
-from continuized.solver.steppers.fixed import Coefficients, FixedStepper
+from continuized.solver.steppers.fixed import FixedStepper, Prepared
 from continuized.support.jit import HAS_NUMBA
 
 FIRST_LOOK = 16  # events; then after a quarter more, and so on
@@ -46,14 +46,15 @@ class CompositeStepper(FixedStepper):
         # The constants of psi, where compiled code knows it.
         self.psi = composite.entry_constants(start) if HAS_NUMBA else None
         if self.psi is None:
-            self.compiled = None  # events are NumPy's, whatever the gradient is
+            self.compiled = None  # no compiled event knows this psi
 
     def _take_uncounted_events(
-        self, marks: Array | None, coefs: Coefficients, i: int
+        self, marks: Array | None, prepared: Prepared, i: int
     ) -> tuple[int, int]:
-        if self.psi is None and not isinstance(coefs, Block):
-            return self._take_events_in_numpy(marks, coefs, i)
-        return super()._take_uncounted_events(marks, coefs, i)
+        if self.psi is None:
+            assert not isinstance(prepared, Block)  # `compiled` is None
+            return self._take_events_in_numpy(marks, prepared, i)
+        return super()._take_uncounted_events(marks, prepared, i)
 
     def _run_kernel(self, *given: Any) -> tuple[int, int]:
         assert self.psi is not None

@@ -43,15 +43,16 @@ from continuized.support.jit import HAS_NUMBA
 from continuized.support.progress import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
-LARGE_BLOCK = 2**16  # and later, where no states are kept: a block costs 0.02 ms of its own
+LARGE_BLOCK = 2**16  # and later, where no states are kept: a block has costs of its own
 GROWTH = 8  # times as many events as the block before: not too many are drawn in vain
 BLOCK_SECONDS = 0.1  # Ctrl-C is heard, and progress shown or kept, about as often as this
 QUICK_NUMBERS = 10**5  # of a problem's data: with fewer, events are known to be quick
 LONG_SUMS = 64.0  # roots of the number of entries from which the sums of the checks lose digits
 BLOCK_NUMBERS = 2**20  # but no more rows of x, or of noise, than make up this many numbers
 
-# The coefficients of a block of events, or where compiled code makes them, what it needs for that.
-Coefficients = Array | Block
+# What a stepper knows of a block before its events: their coefficients, or what compiled code needs
+# to make them.
+Prepared = Array | Block
 
 # What `sys.getrefcount` says of an object to which one attribute and one variable of a function
 # alone refer; before Python 3.14, its own argument counts too.
@@ -302,20 +303,20 @@ class FixedStepper(_KnownConstants):
         numbers = 0 if self.compiled is None else sum(part.size for part in self.compiled.data)
         self.at_once = LARGE_BLOCK if 0 < numbers < QUICK_NUMBERS else 1
 
-    def _take_events(self, marks: Array | None, coefs: Coefficients, i: int) -> tuple[int, int]:
+    def _take_events(self, marks: Array | None, prepared: Prepared, i: int) -> tuple[int, int]:
         """Let events i, i + 1, ... of a block happen until a signal; return how many, and it."""
-        done, signal = self._take_uncounted_events(marks, coefs, i)
+        done, signal = self._take_uncounted_events(marks, prepared, i)
         self.oracle.calls += done - i + (signal in checks.SIGNALS)
         return done, signal
 
     def _take_uncounted_events(
-        self, marks: Array | None, coefs: Coefficients, i: int
+        self, marks: Array | None, prepared: Prepared, i: int
     ) -> tuple[int, int]:
         """Do so, their gradients not counted yet."""
-        if isinstance(coefs, Block):
+        if isinstance(prepared, Block):
             assert self.compiled is not None
-            return self._take_compiled_events(self.compiled, marks, coefs, i)
-        return self._take_events_in_python(marks, coefs, i)
+            return self._take_compiled_events(self.compiled, marks, prepared, i)
+        return self._take_events_in_python(marks, prepared, i)
 
     # What the kernels of f alone are; those of f + psi are others.
 
@@ -400,22 +401,23 @@ class FixedStepper(_KnownConstants):
         return self.problem.values(points)
 
     def _take_block(self, events: Events) -> Progress:
-        coefs, marks = self._make_coefficients(events), None
+        prepared, marks = self._prepare(events), None
         if self.noise is not None and not isinstance(self.noise, Oracle):
             assert self.rng is not None
             marks = draw_noise(self.noise, self.rng, events.size, self.dim, self.dtype)
         before = self.vectors[kernel.X].copy()
         i, status = 0, None
         while i < events.size and status is None:
-            i, signal = self._take_events(marks, coefs, i)
+            i, signal = self._take_events(marks, prepared, i)
             if signal == checks.NOT_FINITE and self.skipping:
-                i = self._skip(coefs, i)
+                i = self._skip(prepared, i)
                 continue
             status = checks.SIGNALS.get(signal)
             if signal == checks.SMALL_GRADIENT and self._is_confirmed():
                 status = Status.CONVERGED
-        if i:  # all of these; where f is found not to be finite, the run is over, and not resumed
-            self.carry = float(coefs.carry[0] if isinstance(coefs, Block) else coefs[i - 1, CARRY])
+        if i:  # after all of these; where f is not finite at one, the run is over and needs none
+            is_block = isinstance(prepared, Block)
+            self.carry = float(prepared.carry[0] if is_block else prepared[i - 1, CARRY])
         rows = None
         if self.recording and i:
             fun = self._values(self.xs[:i].reshape(i, *self.start.shape))
@@ -429,8 +431,8 @@ class FixedStepper(_KnownConstants):
             self.k, self.t = self.k + i, float(events.t[i - 1])
         return Progress(status, rows)
 
-    def _make_coefficients(self, events: Events) -> Coefficients:
-        """Make the coefficients of a block, or see to it that compiled code can."""
+    def _prepare(self, events: Events) -> Prepared:
+        """Return the coefficients of these events, or a block of which compiled code makes them."""
         if self.compiled is None:
             return coefficients(self.method, events, self.carry)
         return make_block(self.method, events, self.carry)
@@ -444,10 +446,10 @@ class FixedStepper(_KnownConstants):
         shape = (n, *self.start.shape)
         return (*rows, self.xs[:n].reshape(shape).copy(), self.zs[:n].reshape(shape).copy())
 
-    def _skip(self, coefs: Coefficients, i: int) -> int:
+    def _skip(self, prepared: Prepared, i: int) -> int:
         """Let event i happen without a jump; return the number of the next."""
-        skip = kernel.skip_in_block if isinstance(coefs, Block) else kernel.skip
-        skip(self.work, coefs, i)
+        skip = kernel.skip_in_block if isinstance(prepared, Block) else kernel.skip
+        skip(self.work, prepared, i)
         kernel.keep_states_in_numpy(self.work, self.xs, self.zs, i)
         self.skipped += 1
         return i + 1

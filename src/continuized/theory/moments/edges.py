@@ -31,7 +31,7 @@ from continuized.theory.moments.integrate import exponentiate, integrate_moments
 from continuized.theory.moments.pair import Marks, Moments, Rates, jump_slope, symmetrise
 
 MOST_UNKNOWNS = 400  # nodes, times the dimension for the dual method
-FEW_NODES = 32  # whose matrices are quicker where they are not sparse: twice for five nodes
+FEW_NODES = 32  # up to which dense matrices are quicker: five nodes take 0.7 of the time
 
 
 def gossip_moments(graph: Any, method: Gossip, x0: ArrayLike, t: Array, show: Bar) -> Moments:
