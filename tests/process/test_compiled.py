@@ -17,13 +17,31 @@ from continuized.process.compiled import KEPT
 from continuized.support import jit
 from tests.invariants.registry import same_bits
 
-METHODS = {
+METHODS: dict[str, Any] = {
     "convex": cz.Continuized(2.0),
     "exponential": cz.Continuized(2.0, 0.1),
     "hyperbolic": cz.Continuized(2.0, 0.1, start=1.0),
     "sharp": cz.SharpContinuized(2.0, 0.1),
     "nesterov": cz.Nesterov(2.0),
 }
+
+
+def numbered_rule(
+    k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, start: float
+) -> tuple[float, float, float, float, float]:
+    """A rule that looks at all it is given."""
+    return 1.0 / (k + 1.0), dt / (t + 1.0), 1.0 / L, (t - t0) / L, carry + k
+
+
+class Numbered(cz.GradientDescent):
+    """A method of one's own, whose rule is compiled."""
+
+    @property
+    def rule(self) -> Any:
+        return numbered_rule
+
+
+METHODS["numbered"] = Numbered(2.0)
 
 
 class OwnConvex(cz.Continuized):
