@@ -20,6 +20,7 @@ from numba.core.serialize import dumps
 
 import continuized as cz
 from continuized.problems.kernels import IN_REGISTERS, QUESTIONS, quadratic_slope, questions
+from continuized.process.compiled import EVENTS_AT_ONCE
 from continuized.process.composite import Composite
 from continuized.process.stepper import Limits, Status
 from continuized.solver.constant_checks import L_SEEN
@@ -111,8 +112,33 @@ def test_a_step_that_is_forbidden_is_not_taken(d: int, record: bool) -> None:
     assert str(warned[0].message) == str(others[0].message)
 
 
+# The second carries a number from event to event.
+LONG_RUNS = [cz.Continuized(1.0, 0.01), cz.Nesterov(1.0)]
+
+
+def with_gradient_in_python(p: cz.problems.Quadratic) -> cz.Problem:
+    return cz.Problem(p.fun, p.grad, L=p.L, mu=p.mu)
+
+
+@pytest.mark.parametrize("noise", [None, cz.noise.Gaussian(1e-4)], ids=["exact", "noisy"])
+@pytest.mark.parametrize("method", LONG_RUNS, ids=["continuized", "nesterov"])
 @pytest.mark.parametrize("d", SIZES)
-def test_events_whose_gradients_are_not_finite_are_skipped(d: int) -> None:
+def test_every_state_of_a_long_block_is_that_of_a_gradient_in_python(
+    d: int, method: Any, noise: Any
+) -> None:
+    """Compiled loops make the coefficients of some events at a time; Python, of a whole block."""
+    p, x0, n = quadratic(d), np.zeros(d), 3 * EVENTS_AT_ONCE + 17
+    how: Any = {"method": method, "maxiter": n, "rng": 5, "noise": noise, "record": "path"}
+    expected = cz.minimize(with_gradient_in_python(p), x0, **how)
+    for problem in (p, as_users_own(p, np.float64)):
+        r = cz.minimize(problem, x0, **how)
+        for t in expected.trace.t:
+            np.testing.assert_allclose(r.at(t), expected.at(t), rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("method", LONG_RUNS, ids=["continuized", "nesterov"])
+@pytest.mark.parametrize("d", SIZES)
+def test_events_whose_gradients_are_not_finite_are_skipped(d: int, method: Any) -> None:
     """Noise that is infinite now and then; the events before it stay as they were."""
 
     class Rare:
@@ -125,11 +151,15 @@ def test_events_whose_gradients_are_not_finite_are_skipped(d: int) -> None:
             return 1e-6 * dim
 
     p, x0 = quadratic(d), np.zeros(d)
-    how: Any = {"maxiter": 2000, "rng": 5, "noise": Rare(), "nonfinite": "skip"}
+    how: Any = {
+        "method": method, "maxiter": 2000, "rng": 5, "noise": Rare(), "nonfinite": "skip",
+    }  # fmt: skip
     ours = cz.minimize(p, x0, **how)
-    users = cz.minimize(as_users_own(p, np.float64), x0, **how)
-    assert ours.skipped == users.skipped > 10
-    np.testing.assert_allclose(ours.x, users.x, atol=1e3 * np.finfo(np.float64).eps)
+    for other in (as_users_own(p, np.float64), with_gradient_in_python(p)):
+        r = cz.minimize(other, x0, **how)
+        assert ours.skipped == r.skipped > 10
+        # Nesterov's steps grow, and with them what rounding does.
+        np.testing.assert_allclose(ours.x, r.x, rtol=1e-9, atol=1e3 * np.finfo(np.float64).eps)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
