@@ -97,10 +97,11 @@ def test_gradients_are_compared_unless_the_eigenvalues_prove_the_constants(
 
 @pytest.mark.parametrize("record", [True, False])
 @pytest.mark.parametrize("d", SIZES)
-def test_a_step_that_is_forbidden_is_not_taken(d: int, record: bool) -> None:
+@pytest.mark.parametrize("method", [cz.Continuized(0.05, 0.01), cz.Nesterov(0.05)], ids=repr)
+def test_a_step_that_is_forbidden_is_not_taken(d: int, method: Any, record: bool) -> None:
     """L is too small.  The one pass has taken the step when its checks are known, and goes back."""
     p, x0 = quadratic(d), np.zeros(d)
-    how: Any = {"method": cz.Continuized(0.05, 0.01), "maxiter": 5000, "rng": 1, "record": record}
+    how: Any = {"method": method, "maxiter": 5000, "rng": 1, "record": record}
     with pytest.warns(cz.ConstantsWarning) as warned:
         ours = cz.minimize(p, x0, **how)
     with pytest.warns(cz.ConstantsWarning) as others:
@@ -110,6 +111,11 @@ def test_a_step_that_is_forbidden_is_not_taken(d: int, record: bool) -> None:
     assert same_bits(ours.x, users.x)
     assert ours.njev == users.njev
     assert str(warned[0].message) == str(others[0].message)
+    with pytest.warns(cz.ConstantsWarning):
+        r = cz.minimize(with_gradient_in_python(p), x0, **how)
+    assert (r.status, r.nit) == (ours.status, ours.nit)
+    # Each event multiplies what rounding does by as much as the steps themselves.
+    np.testing.assert_allclose(ours.x, r.x, rtol=1e-9)
 
 
 # The second carries a number from event to event.
