@@ -143,6 +143,19 @@ def test_every_state_of_a_long_block_is_that_of_a_gradient_in_python(
 
 
 @pytest.mark.parametrize("method", LONG_RUNS, ids=["continuized", "nesterov"])
+def test_a_run_goes_on_after_a_small_gradient_that_is_not_confirmed(method: Any) -> None:
+    """With noise a gradient may be smaller than tol at y, while it is larger at x without."""
+    p, x0 = quadratic(3), np.zeros(3)
+    how: Any = {"method": method, "tol": 1e-3, "maxiter": 3000, "rng": 3}
+    how["noise"] = cz.noise.Gaussian(1e-5)
+    ours = cz.minimize(p, x0, **how)
+    expected = cz.minimize(with_gradient_in_python(p), x0, **how)
+    assert ours.njev == expected.njev > ours.nit + 1  # a gradient more for each that was small
+    assert ours.nit == expected.nit
+    np.testing.assert_allclose(ours.x, expected.x, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", LONG_RUNS, ids=["continuized", "nesterov"])
 @pytest.mark.parametrize("d", SIZES)
 def test_events_whose_gradients_are_not_finite_are_skipped(d: int, method: Any) -> None:
     """Noise that is infinite now and then; the events before it stay as they were."""
