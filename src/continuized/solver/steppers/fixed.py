@@ -416,8 +416,8 @@ class FixedStepper(_KnownConstants):
             if signal == checks.SMALL_GRADIENT and self._is_confirmed():
                 status = Status.CONVERGED
         if i:  # after all of these; where f is not finite at one, the run is over and needs none
-            is_block = isinstance(prepared, Block)
-            self.carry = float(prepared.carry[0] if is_block else prepared[i - 1, CARRY])
+            carry = prepared.carry[0] if isinstance(prepared, Block) else prepared[i - 1, CARRY]
+            self.carry = float(carry)
         rows = None
         if self.recording and i:
             fun = self._values(self.xs[:i].reshape(i, *self.start.shape))
