@@ -20,6 +20,7 @@ import continuized as cz
 from continuized.process.prox import is_mostly_rounding
 from continuized.process.stepper import Status
 from continuized.solver.kernels import composite as kernel
+from continuized.solver.kernels.loop import make_block_loop
 from continuized.support.jit import UNCOUNTED, jit
 from tests.invariants.registry import same_bits
 
@@ -233,7 +234,7 @@ def test_matrices_and_constants_of_each_entry() -> None:
 @pytest.mark.slow
 def test_proximal_steps_run_in_vector_registers() -> None:
     (signature,) = kernel.compile_loop(np.dtype(np.float64)).nopython_signatures
-    loop = jit(kernel.make_loop(1e-16), signature, cached=False, **UNCOUNTED)
+    loop = jit(make_block_loop(kernel.make_loop(1e-16)), signature, cached=False, **UNCOUNTED)
     (assembly,) = loop.inspect_asm().values()
     if platform.machine() in ("x86_64", "AMD64"):
         assert re.search(r"\tv?divpd\t", assembly)
