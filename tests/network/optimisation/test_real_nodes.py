@@ -52,6 +52,12 @@ def best_of(pairs: list[tuple[Any, Any]]) -> np.ndarray:
     return np.asarray(found.x)
 
 
+def rounding_of(r: Any) -> float:
+    """What rounding may leave of a ledger: each entry of the log changes numbers of size 1 to 10,
+    and a run on a slow machine has more of them."""
+    return 1e-15 * max(len(r.log.kind), 1000)
+
+
 def check_replay(r: network.Decentralized, functions: Any, method: Any, **constants: Any) -> Any:
     """The simulator's nodes come by the log to where the real ones were; returns what they hold."""
     x, held = network.replay(r.graph, functions, method, r.log, **constants)
@@ -77,7 +83,7 @@ def test_a_real_run_is_repeated_by_the_simulator(method: Any, parts: Any) -> Non
     r = network.minimize(CYCLE, parts, method=method, tol=tol, **REAL)
     assert r.reached, r
     assert r.message == "The error is at most tol."
-    assert r.ledger_error < 1e-12
+    assert r.ledger_error < rounding_of(r)
     assert r.messages == np.count_nonzero(r.log.kind == LOG_PAY)
     steps = np.count_nonzero(r.log.kind == LOG_STEP)
     assert r.gradients == (steps if method.takes_gradients else r.gradients) > 0
@@ -97,7 +103,7 @@ def test_functions_of_ones_own_in_processes_with_lost_messages() -> None:
     faults = Faults(loss=0.1, duplication=0.1, skew=0.2)
     r = network.minimize(CYCLE, pairs, method="dadao", tol=1e-10, faults=faults, **OWN, **REAL)
     assert r.reached, r
-    assert r.ledger_error < 1e-12
+    assert r.ledger_error < rounding_of(r)
     np.testing.assert_allclose(r.x, np.tile(best_of(pairs), (4, 1)), atol=1e-4)
     check_replay(r, pairs, "dadao", **OWN)
 
@@ -113,7 +119,7 @@ def test_killed_nodes_leave_a_ledger_that_is_accounted_for() -> None:
     assert [node for _, node in r.deaths] == [2]
     assert r.deaths[0][0] >= 40.0
     assert r.reached, r
-    assert r.ledger_error < 1e-12
+    assert r.ledger_error < rounding_of(r)
     alive = [0, 1, 3]
     np.testing.assert_allclose(r.x[alive], np.tile(r.agreed, (3, 1)), atol=1e-4)
     # Far more than what is compared below: how much it is depends on when the kill came through.
@@ -146,7 +152,7 @@ def test_a_node_that_comes_back_and_a_function_that_raises() -> None:
     assert r.message.startswith("The limit of events")
     assert sorted(node for _, node in r.deaths) == [1, 3]
     assert [node for _, node in r.joins] == [1]
-    assert r.ledger_error < 1e-12
+    assert r.ledger_error < rounding_of(r)
     living = [pair for i, pair in enumerate(pairs) if i != 3]
     np.testing.assert_allclose(r.agreed, best_of(living), atol=1e-6)
     # With a step that stays they end near each other, not at `agreed`: quick clocks count for more.
@@ -180,7 +186,7 @@ def test_a_real_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     assert (r.t, r.messages, r.gradients) > (short.t, short.messages, short.gradients)
     rows = len(short.trace.t)
     np.testing.assert_array_equal(r.trace.error[:rows], short.trace.error)
-    assert r.ledger_error < 1e-12
+    assert r.ledger_error < rounding_of(r)
     np.testing.assert_allclose(r.x, np.tile(BEST, (4, 1)), atol=1e-3)
     check_replay(r, RIDGE, "dadao")
 
@@ -192,6 +198,6 @@ def test_functions_of_ones_own_in_actors_of_ray() -> None:
     options = {**REAL, "transport": "ray", "method": "dadao", "tol": 1e-8}
     r = network.minimize(CYCLE, pairs, **OWN, **options)
     assert r.reached, r
-    assert r.ledger_error < 1e-12
+    assert r.ledger_error < rounding_of(r)
     np.testing.assert_allclose(r.x, np.tile(best_of(pairs), (4, 1)), atol=1e-3)
     check_replay(r, pairs, "dadao", **OWN)
