@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from typing import Any
@@ -135,13 +136,32 @@ def test_every_status_is_a_sentence() -> None:
     assert [s for s in Status if s.success] == [Status.CONVERGED, Status.COMPLETED]
 
 
-def test_the_result_is_scipys() -> None:
-    from scipy.optimize import OptimizeResult
-
+def test_the_result_has_keys_that_are_attributes() -> None:
     r = cz.minimize(problem("user"), X0, rng=0, maxiter=3, record="path")
-    assert isinstance(r, OptimizeResult)
     assert r["nit"] == r.nit == 3
     assert "message: All the steps" in repr(r)
+    r.note = "kept"
+    assert r["note"] == "kept"
+    again = copy.deepcopy(r)
+    assert type(again) is cz.Result
+    assert again.keys() == r.keys()
+    assert same_bits(again.at(0.5)[0], r.at(0.5)[0])
+    del r.note
+    assert "note" not in r
+    with pytest.raises(AttributeError, match="this result has no 'note', only nit, success"):
+        _ = r.note
+    assert not hasattr(r, "__array_interface__")
+
+
+def test_scipys_optimisers_are_not_imported() -> None:
+    """To import them takes longer than all else that a first run does."""
+    code = (
+        "import sys, numpy as np, continuized as cz\n"
+        "cz.minimize(cz.problems.Quadratic([1.0, 0.1]), np.ones(2), rng=0, callback=print)\n"
+        "assert 'numba' in sys.modules\n"
+        "sys.exit('scipy.optimize' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
 
 
 def test_a_function_of_ones_own_needs_no_compiler() -> None:

@@ -20,6 +20,7 @@ from continuized.process.methods import Continuized, Method, SharpContinuized, i
 from continuized.process.prox import Box
 from continuized.solver.dispatch import DEFAULT_TOL
 from continuized.solver.minimize import minimize
+from continuized.solver.result import Result
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
 
@@ -141,7 +142,11 @@ def scipy_method(
         r.nfev = differences.calls
     if disp:
         print(r.message)
-    return r
+    return ScipyResult(r)
+
+
+class ScipyResult(Result, OptimizeResult):
+    """A `Result` that is SciPy's too."""
 
 
 class FiniteDifferences:

@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuized.process.clock import Clock, Events, Stream
 from continuized.process.stepper import Limits, Progress, Status, Stepper
 from continuized.solver.recording import Recorder
+from continuized.solver.result import Result
 from continuized.support.checkpoints.checkpointer import Checkpointer
 from continuized.support.checkpoints.state import Checkpointed
 from continuized.support.progress import Bar, silent
-
-if TYPE_CHECKING:
-    from continuized.solver.result import Result
 
 Callback = Callable[[Any], Any]
 
@@ -89,11 +87,9 @@ class Loop(Checkpointed):
 
     def _call_back(self, callback: Callback) -> Status | None:
         """Show the callback where the run is; the status, if it says to stop."""
-        from scipy.optimize import OptimizeResult
-
         (x, fun), stepper = self.stepper.report(), self.stepper
         try:
-            callback(OptimizeResult(x=x, fun=fun, nit=stepper.k, t=stepper.t))
+            callback(Result(x=x, fun=fun, nit=stepper.k, t=stepper.t))
         except StopIteration:
             return Status.CALLBACK
         return None
@@ -119,9 +115,6 @@ class Loop(Checkpointed):
 
     def result(self) -> Result:
         """The result of a run that is over, as `minimize` gives it."""
-        # Imported here, for it brings SciPy's optimisers with it, which networks do without.
-        from continuized.solver.result import Result
-
         stepper, status = self.stepper, self.status
         return Result(
             nit=stepper.k,

@@ -140,7 +140,8 @@ def minimize(
     Returns
     -------
     Result
-        A SciPy OptimizeResult with `trace` and, for record="path", `at(t)`.
+        A dict with attributes as those of a SciPy OptimizeResult, a `trace` and, for
+        record="path", `at(t)`.
 
     Raises
     ------

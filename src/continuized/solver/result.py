@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import OptimizeResult
 
 from continuized.problems.base import Array
 from continuized.process.flow import mix
@@ -83,8 +82,9 @@ class Path(NamedTuple):
         return f"Path({len(self.t)} states)"
 
 
-class Result(OptimizeResult):  # type: ignore[misc]
-    """The outcome of `minimize`, a SciPy OptimizeResult, and a path where one was recorded.
+class Result(dict[str, Any]):
+    """The outcome of `minimize`: a dict whose keys are its attributes too, named as SciPy names
+    those of an OptimizeResult.
 
     Attributes
     ----------
@@ -125,9 +125,24 @@ class Result(OptimizeResult):  # type: ignore[misc]
     >>> x, z = r.at(10.0)
     """
 
+    nfev: int
+    status: Any
+    message: str
     trace: Trace
     path: Path | None
     method: Method
+
+    # Not a subclass of SciPy's: to import its optimisers takes longer than all else that a first
+    # run does.  `adapters.scipy` has one.
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"this result has no {name!r}, only {', '.join(self)}") from None
+
+    __setattr__ = dict.__setitem__
+    __delattr__ = dict.__delitem__
 
     def at(self, t: ArrayLike, side: str = "right") -> tuple[Array, Array]:
         """Return (x_t, z_t), exactly, for 0 <= t <= the last event.  Needs record="path".
@@ -163,7 +178,7 @@ class Result(OptimizeResult):  # type: ignore[misc]
         return x, z
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), "at"]  # SciPy's lists the keys only
+        return [*self, "at"]
 
     def _facts(self) -> dict[str, Any]:
         first = [name for name in ("message", "success", "status", "fun", "x") if name in self]

@@ -31,7 +31,7 @@ from numba.core.compiler import Compiler, DefaultPassBuilder
 from numba.core.runtime.nrt import rtsys
 from numba.core.typed_passes import NopythonRewrites
 from numba.core.typing.templates import infer, infer_global, make_overload_template
-from numba.extending import intrinsic, lower_builtin, type_callable
+from numba.extending import lower_builtin, type_callable
 
 from continuized.support.progress import tell_compilation
 from continuized.support.signals import note_signal
@@ -184,6 +184,17 @@ def _hear_interrupts() -> Iterator[None]:
             raise
     if noted:
         raise KeyboardInterrupt
+
+
+def intrinsic(function: Callable[..., Any], kind: str = "", *, prefer_literal: bool = False) -> Any:
+    """Numba's decorator, for functions that write machine code; `kind` tells closures apart.
+
+    Code of a closure is found on the disk by the bytes of all that it refers to: the name that
+    Numba gives to what this returns is among them, and another in each process.
+    """
+    made: Any = numba.extending.intrinsic(prefer_literal=prefer_literal)(function)
+    made._set_uuid(f"{function.__module__}.{function.__qualname__}{kind}")
+    return made
 
 
 def _fetch(typing_context: Any, array: Any, index: Any) -> Any:
@@ -353,7 +364,7 @@ def _scratch(typing_context: Any, size: Any, number: Any) -> Any:
     return kind(size, number), generate
 
 
-scratch: Any = intrinsic(prefer_literal=True)(_scratch)
+scratch: Any = intrinsic(_scratch, prefer_literal=True)
 
 
 def vector(dtype: Any) -> Any:
@@ -423,7 +434,7 @@ def make_call(kind: Any) -> Any:
 
         return kind.return_type(types.uintp, types.Tuple(kind.args)), generate
 
-    return intrinsic(call)
+    return intrinsic(call, str(kind))
 
 
 call_gradient, call_value = make_call(gradient_type()), make_call(value_type())

@@ -40,6 +40,10 @@ LOGISTIC = SQUARED.replace(
 MINIMIZE = """
 cz.minimize(cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0]), [0.0, 0.0], rng=0, progress=True)
 """
+UNRECORDED = """
+p = cz.problems.LeastSquares(np.eye(5), np.ones(5), 0.1)
+cz.minimize(p, np.zeros(5), method="continuized", record=False, rng=0, progress=True)
+"""
 FAULTS = """
 faults = network.Faults(delay=0.1, loss=0.1)
 network.simulate("path:3", [1.0, 0.0, 0.0], rng=0, events=50, faults=faults, progress=True)
@@ -64,6 +68,12 @@ def run_first(code: str, cache: Path) -> tuple[dict[str, int], str]:
     ("code", "runs", "unused"),
     [
         (MINIMIZE, "compile_fill.<locals>.fill", ["step"]),
+        (
+            MINIMIZE.replace("rng", "record=False, rng"),
+            "make_small_entrywise_loop.<locals>.loop",
+            [],
+        ),
+        (UNRECORDED, "make_small_loop.<locals>.loop", []),
         (SQUARED, "run_events", ["newton", "hessian", "run_messages"]),
         # By itself, to be called by its address, and in no loop.
         pytest.param(LOGISTIC, "newton", ["run_messages"], marks=pytest.mark.slow),
