@@ -37,8 +37,6 @@ class Size(NamedTuple):
 SMALL = ((200, 20), (2_000, 100), (20_000, 200))
 FULL = Size(dense=(*SMALL, (50_000, 500)), sparse=(100_000, 50_000), repeats=20)
 QUICK = Size(dense=SMALL, sparse=(20_000, 20_000), repeats=7)
-# What is short is done several times while it is timed: until so many entries of X are read.
-ENTRIES, MOST_CALLS = 2**20, 100
 
 
 class Data(NamedTuple):
@@ -70,30 +68,16 @@ def race(given: Data, value: bool, repeats: int, say: Say) -> Contest:
     """Time the gradient, or with `value` the loss and the gradient."""
     n, d = given.X.shape
     is_sparse = not isinstance(given.X, np.ndarray)
-    calls = min(max(ENTRIES // given.X.size, 1), MOST_CALLS)
     what, form = "loss and gradient" if value else "gradient", "sparse" if is_sparse else "dense"
     expected = in_numpy(given)
     return compete(
         f"{what}, {form} {n:,} x {d:,}",
-        [Contestant(c.name, partial(_repeat, c.prepare, calls)) for c in contestants(given, value)],
+        contestants(given, value),
         repeats=repeats,
-        check=lambda answer: calls * _agrees(expected, answer),
+        check=partial(_agrees, expected),
         note=NOTE,
         say=say,
-        warm=True,
     )
-
-
-def _repeat(prepare: Callable[[], Work], calls: int) -> Work:
-    """The same work so many times."""
-    work = prepare()
-
-    def works() -> Any:
-        for _ in range(calls - 1):
-            work()
-        return work()
-
-    return works
 
 
 def contestants(given: Data, value: bool) -> list[Contestant]:

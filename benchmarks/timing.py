@@ -1,9 +1,10 @@
 """How contestants are timed.
 
-In each round every contestant works once, so that a busy machine slows all of them alike; the
-rounds start with a different one each, so that none has always the same neighbour before it;
-the minimum over the rounds is kept.  A first call, in which things are compiled and answers are
-checked, is not timed.
+In each round every contestant has a turn, so that a busy machine slows all of them alike; the
+rounds start with a different one each, so that none has always the same neighbour before it.  In
+its turn it works once, or again and again until `TURN` is over, for a first short call finds a core
+asleep and the caches of its neighbour; the minimum is kept.  A first call, in which things are
+compiled and answers are checked, is not timed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ Answer = TypeVar("Answer")
 Work = Callable[[], Any]
 Say = Callable[[str], None]
 
+TURN = 0.03  # seconds
 PAUSE = 0.12  # seconds: OpenBLAS's threads spin for 0.1 s after a product, on the cores of the next
 
 
@@ -60,7 +62,6 @@ def compete(
     check: Callable[[Any], float] = no_check,
     note: str = "",
     say: Say = lambda words: None,
-    warm: bool = False,
 ) -> Contest:
     """Time the contestants; the first is ours.
 
@@ -71,9 +72,6 @@ def compete(
         of gradients, say), or raises WrongError.
     repeats : int
         Rounds.
-    warm : bool
-        Whether each works once, untimed, before it is timed, so that it finds the caches as it
-        leaves them and not as its neighbour does.
 
     Returns
     -------
@@ -98,7 +96,7 @@ def compete(
             if place == 0:
                 raise
             entries[name] = _without_a_time(name, error)
-    best = _run_rounds(title, works, entries, repeats, say, warm)
+    best = _run_rounds(title, works, entries, repeats, say)
     for name, seconds in best.items():
         entries.setdefault(name, Entry(name, TIMED, seconds / counts[name]))
     return Contest(title, "s", tuple(entries[c.name] for c in contestants), note)
@@ -115,9 +113,8 @@ def _without_a_time(name: str, error: Exception) -> Entry:
 
 
 def _run_rounds(
-    title: str, works: dict[str, Work], entries: dict[str, Entry], repeats: int, say: Say,
-    warm: bool,
-) -> dict[str, float]:  # fmt: skip
+    title: str, works: dict[str, Work], entries: dict[str, Entry], repeats: int, say: Say
+) -> dict[str, float]:
     """Seconds; what fails on the way gets its entry."""
     best = dict.fromkeys(works, math.inf)
     ours = next(iter(works))
@@ -128,9 +125,7 @@ def _run_rounds(
                 continue
             time.sleep(PAUSE)
             try:
-                if warm:
-                    quietly(works[name])
-                best[name] = min(best[name], seconds_of(works[name]))
+                best[name] = min(best[name], take_turn(works[name]))
             except Exception as error:
                 if name == ours:
                     raise
@@ -143,6 +138,15 @@ def quietly(work: Callable[[], Answer]) -> Answer:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return work()
+
+
+def take_turn(work: Work) -> float:
+    """The least wall time of a call in a turn."""
+    least = spent = seconds_of(work)
+    while spent < TURN:
+        seconds = seconds_of(work)
+        least, spent = min(least, seconds), spent + seconds
+    return least
 
 
 def seconds_of(work: Work) -> float:

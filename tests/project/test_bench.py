@@ -77,11 +77,13 @@ def test_rounds_are_interleaved_and_start_with_another_each(clock):
     assert clock.slept == 9
 
 
-def test_warm_works_once_untimed_before_it_is_timed(clock):
-    log = []
-    contest = compete("work", workers(clock, log, a=[1.0, 0.5, 2.0]), repeats=1, warm=True)
-    assert log == [*"aaa"]
-    assert contest.entries[0].amount == 2.0
+def test_what_is_short_works_again_until_its_turn_is_over(clock, monkeypatch):
+    monkeypatch.setattr(timing, "TURN", 1.0)
+    log: list[str] = []
+    seconds = {"a": [9.0, 0.5, 0.25, 0.25, 0.125], "b": [9.0, 1.0]}
+    contest = compete("work", workers(clock, log, **seconds), repeats=1)
+    assert log == [*"ab", *"aaa", *"b"]
+    assert [entry.amount for entry in contest.entries] == [0.25, 1.0]
 
 
 def test_the_time_is_divided_by_what_the_check_says(clock):
