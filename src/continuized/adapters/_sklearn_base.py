@@ -22,6 +22,7 @@ from continuized.solver.metric_factory import MetricFactory, make_factory
 from continuized.solver.sparse_newton import SupportSolver
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.solver.steppers.evaluations import Evaluation
+from continuized.support import threads
 from continuized.support import validation as check
 from continuized.support.progress import bar, warn_caller
 
@@ -258,8 +259,8 @@ def equalise_columns(X: Any, weights: Array | None) -> tuple[Any, Array]:
     A proximal run is in the plain norm: without that, it would take the slowest column's time.
     """
     squares = X.multiply(X) if hasattr(X, "multiply") else X * X
-    means = np.asarray((np.ones(X.shape[0]) if weights is None else weights) @ squares).ravel()
-    means = means / (X.shape[0] if weights is None else weights.sum())
+    each = np.ones(X.shape[0]) if weights is None else weights
+    means = threads.product_of_rows(each, squares).ravel() / each.sum()
     scales = np.sqrt(np.where(means > 0.0, means, 1.0)).astype(X.dtype)
     if not hasattr(X, "multiply"):
         return X / scales, scales

@@ -41,7 +41,7 @@ from continuized.solver.kernels.coordinate_passes import (
 )
 from continuized.solver.kernels.gram import solve_cholesky
 from continuized.solver.metric import factor
-from continuized.support.threads import inner, interruptible
+from continuized.support.threads import inner, interruptible, product_of_rows
 
 ALL_CHOSEN = 20  # coordinates, all of which are in the working set
 ROOM = 5.0  # times the root of their number may enter it; as many as are in it, if that is more
@@ -377,7 +377,7 @@ def _leap(H: Array, g: Array, x: Array, psi: Array) -> float:
     if step is None:
         return 0.0
     length, moved = find_way(part, step, psi, free)
-    g += (moved - part) @ rows
+    g += product_of_rows(moved - part, rows)
     x[free] = moved
     return float(length)
 

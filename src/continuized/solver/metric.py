@@ -171,7 +171,9 @@ def factor(P: Array, copied: bool = True) -> Array:
         return half
     n, stride, info = (ctypes.c_int(value) for value in (len(half), max(len(half), 1), 0))
     places = ctypes.byref(n), half.ctypes.data, ctypes.byref(stride), ctypes.byref(info)
-    _find_lapack("dpotrf")(b"U", *places)  # LAPACK counts by columns: its upper is our lower
+    routine = _find_lapack("dpotrf")
+    with threads.blas_for(float(len(half)) ** 3 / 3.0):
+        routine(b"U", *places)  # LAPACK counts by columns: its upper is our lower
     if info.value:
         raise ValueError(NOT_DEFINITE)
     return half
@@ -274,13 +276,13 @@ class RowSpace(_Named):
 
     def solve(self, g: Array) -> Array:
         flat, d = np.asarray(g, np.float64).ravel(), self._X.shape[1]
-        products = self._roots * (self._X @ flat[:d])
+        products = self._roots * threads.product(self._X, flat[:d])
         along = self._kernel.solve(products)
         q = np.empty(self.size)
         if self._constant:
             q[d] = b = (flat[d] - threads.inner(self._column, products)) / self._left
             along += self._l2 * b * self._column
-        np.subtract(flat[:d], (self._roots * along) @ self._X, out=q[:d])
+        np.subtract(flat[:d], threads.product_of_rows(self._roots * along, self._X), out=q[:d])
         q[:d] /= self._l2
         return q.reshape(g.shape)
 
@@ -288,7 +290,10 @@ class RowSpace(_Named):
 def multiply_rows(X: Any) -> Array:
     """Return X X^T, dense, in float64."""
     X = X.astype(np.float64, copy=False)
-    return np.asarray(X @ X.T if isinstance(X, np.ndarray) else (X @ X.T).toarray())
+    if not isinstance(X, np.ndarray):
+        return np.asarray((X @ X.T).toarray())
+    with threads.blas_for(float(X.shape[0]) ** 2 * X.shape[1]):
+        return np.asarray(X @ X.T)
 
 
 class Secant(_Named):

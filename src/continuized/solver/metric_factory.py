@@ -20,7 +20,6 @@ a part of what it costs.
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -54,10 +53,8 @@ FEW_VARIABLES = 200  # the Hessian of all rows costs less than the steps that it
 RANK = 200
 MOST_ROWS = 20.0  # steps, for which a run in the space of the rows is cheap
 LEAST_L2 = 1e-9  # of the trace of the Hessian
-BLOCK = 2**22  # entries of scaled rows that are made at once
 BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the data
 SPARSE_SLOWER = 3.0  # an entry of a sparse row, than one of a dense row
-SMALL_WORK = 1e6  # flops, which BLAS does on one thread anyway
 FEW_CLASSES = 6  # one after the other: NumPy takes rows so short four times as long
 STEP = 1e6  # flops in the time that a step takes besides its gradient
 PART = 0.25  # of the cost of a whole Hessian of several classes, after which it is made
@@ -249,17 +246,16 @@ class MetricFactory:
             work = p.classes * self._gram_work(p.variables)
         elif kind == "nystrom":
             work = self._sketch_work()
-        return interruptible(work, self._build, w, number, kind, work)
+        return interruptible(work, self._build, w, number, kind)
 
     @np.errstate(over="ignore", invalid="ignore")  # squares that overflow are told in a sentence
-    def _build(self, w: Array, number: int, kind: str, work: float) -> Metric:
+    def _build(self, w: Array, number: int, kind: str) -> Metric:
         p, w = self.problem, w.ravel()
         if kind == "diag":
             scales = np.maximum(p.column_scales, _least(p))
             # With an entry for each, for to divide a row of classes by one entry is slow.
             return Diagonal(np.repeat(scales, p.classes))
-        # For little work, the switch itself would take longer.
-        with nullcontext() if work < SMALL_WORK else threads.blas_on_one_thread():
+        with threads.blas_on_one_thread():
             if kind == "rows":
                 q = p.curvatures(w, slice(None)) / p.row_count
                 roots = np.sqrt(q if p.shares is None else q * p.shares)
@@ -548,21 +544,13 @@ def _outer(rows: Any, factors: Array) -> Any:
 
 def _gram(rows: Any, factors: Array) -> Array:
     """The sum of z_i z_i^T over rows, z_i = x_i x f_i, on our own threads."""
-    n, size = rows.shape[0], rows.shape[1] * factors.shape[1]
     if not isinstance(rows, np.ndarray):
         return _sparse_gram(_outer(rows, factors))
-    parts = threads.count()
-    at_once = max(BLOCK // size, 1)
 
-    def add(part: int) -> Array:
-        total, first, last = np.zeros((size, size)), n * part // parts, n * (part + 1) // parts
-        for start in range(first, last, at_once):
-            block = slice(start, min(start + at_once, last))
-            Z = _outer(rows[block], factors[block])
-            total += Z.T @ Z
-        return total
+    def scale(part: slice) -> Array:
+        return _outer(rows[part], factors[part])
 
-    return np.asarray(sum(threads.in_parts(add, parts)))
+    return threads.gram_of_rows(rows, scale, factors.shape[1])
 
 
 def _sparse_gram(X: Any) -> Array:

@@ -34,6 +34,9 @@ except ImportError:
 Answer = TypeVar("Answer")
 
 QUICK = 1e8  # operations of linear algebra: some 10 to 50 ms
+LONG = 2e9  # operations, beyond which threads of BLAS that spin afterwards are the lesser evil
+FEW_ENTRIES = 2**17  # of X, whose product is not shared out
+BLOCK = 2**22  # entries of rows that are made at once
 HAS_THREADS = sys.platform not in ("emscripten", "wasi")  # a browser's Python can start none
 LISTEN_EVERY = 0.1  # seconds: not on every system does a wait hear Ctrl-C by itself
 
@@ -45,16 +48,23 @@ def inner(u: NDArray[Any], v: NDArray[Any]) -> float:
 
 
 @cache
-def _libraries() -> list[Any]:
-    """The libraries of linear algebra that are loaded."""
+def _libraries(with_scipy: bool) -> list[Any]:
+    """The libraries of linear algebra that are loaded, SciPy's own among them or not yet."""
     from threadpoolctl import ThreadpoolController
 
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
+def _set_number(library: Any, number: int) -> None:
+    """Let a library have so many threads, whichever thread asks: threadpoolctl's own way, since
+    3.7, does nothing in any other than the first that ever asked, and the lock below is enough."""
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(number)
+
+
 _lock = threading.Lock()
-# For each block under way, what is to be restored: the first limits, the last restores.
-_limits: list[list[tuple[Any, int]]] = []
+_blocks: list[None] = []  # those under way
+# While there are any: each library, by its file, and how many threads it had before.
+_held: dict[str, tuple[Any, int]] = {}
 
 
 @contextmanager
@@ -66,20 +76,39 @@ def blas_on_one_thread() -> Iterator[None]:
     with _lock:
         # Not threadpoolctl's own block: what it finds out of the libraries takes longer than a
         # small product.
-        before = _limits[0] if _limits else [(each, each.num_threads) for each in _libraries()]
-        is_first = not _limits
-        _limits.append(before)
+        _blocks.append(None)
+        for library in _libraries("scipy.linalg" in sys.modules):
+            if library.filepath not in _held:
+                _held[library.filepath] = library, library.num_threads
+                _set_number(library, 1)
     try:
-        if is_first:
-            for library, _ in before:
-                library.set_num_threads(1)
         yield
     finally:
         with _lock:
-            _limits.pop()
-            if not _limits:
-                for library, number in before:
-                    library.set_num_threads(number)
+            _blocks.pop()
+            if not _blocks:
+                for library, number in _held.values():
+                    _set_number(library, number)
+                _held.clear()
+
+
+@contextmanager
+def blas_for(operations: float) -> Iterator[None]:
+    """While the block runs, BLAS keeps to the calling thread, unless the work is so long that its
+    own threads gain more than they cost: then it has all that it had, even within such a block."""
+    with blas_on_one_thread():
+        is_long = operations >= LONG and HAS_THREADS
+        if is_long:
+            with _lock:
+                for library, number in _held.values():
+                    _set_number(library, number)
+        try:
+            yield
+        finally:
+            if is_long:
+                with _lock:
+                    for library, _ in _held.values():
+                        _set_number(library, 1)
 
 
 def norm(v: NDArray[Any]) -> float:
@@ -120,6 +149,63 @@ def in_parts(work: Callable[[int], Answer], parts: int) -> list[Answer]:
     pool = _pool(os.getpid(), parts - 1)
     others = [pool.submit(work, part) for part in range(1, parts)]
     return [work(0)] + [other.result() for other in others]
+
+
+def product(X: Any, v: NDArray[Any]) -> NDArray[Any]:
+    """X v for a vector or for few columns, a dense X on our own threads: BLAS on one each, for the
+    reason of `inner`."""
+    if not isinstance(X, np.ndarray):
+        return np.asarray(X @ v)
+    if v.ndim == 1:
+        return np.concatenate(by_rows(X, lambda rows: X[rows] @ v))
+    # BLAS is twice as quick with the few columns of v as rows.
+    columns = np.ascontiguousarray(v.T)
+    return np.concatenate(by_rows(X, lambda rows: columns @ X[rows].T), axis=1).T
+
+
+def product_of_rows(u: NDArray[Any], X: Any) -> NDArray[Any]:
+    """The vector u^T X, as `product`."""
+    if not isinstance(X, np.ndarray):
+        return np.asarray(u @ X)
+    return np.asarray(sum(by_rows(X, lambda rows: u[rows] @ X[rows])))
+
+
+def gram_of_rows(
+    X: NDArray[Any], scale: Callable[[slice], NDArray[Any]], width: int = 1
+) -> NDArray[Any]:
+    """S^T S on our own threads, as `product`: scale(rows) gives the rows of S, of `width` entries
+    for each of X, which are never all made at once."""
+    at_once = max(BLOCK // max(X.shape[1] * width, 1), 1)
+
+    def add(rows: slice) -> NDArray[Any]:
+        total = None
+        for start in range(rows.start, max(rows.stop, rows.start + 1), at_once):
+            S = scale(slice(start, min(start + at_once, rows.stop)))
+            if total is None:
+                total = S.T @ S
+            else:
+                total += S.T @ S
+        return np.asarray(total)
+
+    parts = by_rows(X, add, width)
+    for other in parts[1:]:
+        parts[0] += other
+    return parts[0]
+
+
+def by_rows(X: NDArray[Any], work: Callable[[slice], Answer], width: int = 1) -> list[Answer]:
+    """work(rows) of the parts of a dense X for our threads, the first ones first; BLAS is on one
+    thread in each."""
+    n, parts = len(X), 1 if X.size * width < FEW_ENTRIES else count()
+    cuts = [n * part // parts for part in range(parts + 1)]
+
+    # The threads of a pool do not have the caller's.  What overflows is seen in the answer.
+    @np.errstate(over="ignore", invalid="ignore")
+    def of_part(i: int) -> Answer:
+        return work(slice(cuts[i], cuts[i + 1]))
+
+    with blas_on_one_thread():
+        return in_parts(of_part, parts)
 
 
 # Work that may still be in foreign code: its thread, and what it sets when it ends.

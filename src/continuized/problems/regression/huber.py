@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array
 from continuized.problems.regression.models import SingleOutput
 from continuized.support import validation as check
-from continuized.support.threads import inner
+from continuized.support.threads import inner, product_of_rows
 
 MOST_STEPS = 50  # of Newton to a scale
 CLOSE = 1e-14  # relative: the scale stays as it is
@@ -104,7 +104,7 @@ class ScaledHuber(SingleOutput):
         f = 0.5 * (s + inner(slopes, 2.0 * r - inside) / (n * s))
         f += 0.5 * self.l2 * inner(w[:d], w[:d])
         g = np.empty(self.dim)
-        g[:d] = self.l2 * w[:d] - (slopes @ self.X) / (n * s)
+        g[:d] = self.l2 * w[:d] - product_of_rows(slopes, self.X) / (n * s)
         g[d:] = -slopes.sum() / (n * s)
         return f, g.astype(x.dtype, copy=False).reshape(x.shape)
 
@@ -122,7 +122,7 @@ class ScaledHuber(SingleOutput):
             within = is_inside if self.shares is None else is_inside * self.shares
             share = np.count_nonzero(within) if self.shares is None else float(within.sum())
             room = 1.0 - self.epsilon**2 * (1.0 - share / len(size))
-            square = float(within @ squares) / len(size)
+            square = inner(within, squares) / len(size)
             if not (room > 0.0 and square > 0.0):
                 break
             s, before = math.sqrt(square / room), s
@@ -145,11 +145,12 @@ class ScaledHuber(SingleOutput):
         found, d = np.empty((self.dim, self.dim)), self.X.shape[1]
         found[:d, :d] = self._weighted_gram(self.X, q)
         if self.intercept:
-            found[d, :d] = found[:d, d] = q @ self.X
+            found[d, :d] = found[:d, d] = product_of_rows(q, self.X)
             found[d, d] = q.sum()
         square = inner(q * r, r)
         if s > self.least_scale and square > 0.0:
-            change = np.append((q * r) @ self.X, (q * r).sum())[: self.dim]
+            along = product_of_rows(q * r, self.X)
+            change = np.append(along, (q * r).sum())[: self.dim]
             found -= np.outer(change, change) / square
         found /= len(r) * s
         found[np.arange(d), np.arange(d)] += self.l2

@@ -81,7 +81,8 @@ class Linear(Regression):
     def sum_over_rows(
         self, question: Callable[..., Any], *arguments: Any, index: Any = ALL_ROWS
     ) -> Any:
-        return question(self, index, *arguments)
+        with threads.blas_on_one_thread():
+            return question(self, index, *arguments)
 
     @property
     def is_weighted(self) -> bool:  # type: ignore[override]
@@ -155,10 +156,7 @@ class Linear(Regression):
         if not w[:d].any():  # as where most runs begin
             zeros = np.zeros((rows.shape[0], *w.shape[1:]), np.result_type(rows.dtype, w))
             return np.asarray(zeros + constant)
-        if w.ndim == 1 or self.is_sparse:
-            return np.asarray(rows @ w[:d] + constant)
-        # BLAS is twice as quick with the few columns of w as rows.
-        return np.asarray((np.ascontiguousarray(w[:d].T) @ rows.T).T + constant)
+        return np.asarray(threads.product(rows, w[:d]) + constant)
 
     def _rows(self, index: Any) -> Any:
         """Return X[index]; all of X without the copy that SciPy would make."""
@@ -197,7 +195,7 @@ class Linear(Regression):
         """The weighted mean of each column of X, and 1 for the intercept."""
         n = len(self.y)
         shares = np.ones(n) if self.shares is None else self.shares
-        means = np.asarray(shares @ self.X).ravel() / n
+        means = threads.product_of_rows(shares, self.X).ravel() / n
         return np.append(means, 1.0) if self.intercept else means
 
     def mean_squares(self, y: Array, w: Array) -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import Any
 
@@ -160,17 +159,14 @@ class SingleOutput(Linear):
             at = np.asarray(w, np.float64).reshape(self.dim, 1)
             q = self.second_slopes(self.predictions(at, slice(None)), slice(None))
             factors = q if factors is None else factors * q
-        # For little work, the switch itself would take longer.
-        small = n * m * m < SMALL_WORK
-        with nullcontext() if small else threads.blas_on_one_thread():
-            found = self._weighted_gram(A, factors)
-            found /= n
-            if m < size:  # the intercept, which is the last
-                each = np.ones(n) if factors is None else factors
-                inner, found = found, np.empty((m + 1, m + 1))
-                found[:m, :m] = inner
-                found[m, :m] = found[:m, m] = np.asarray(each @ A).ravel() / n
-                found[m, m] = each.sum() / n
+        found = self._weighted_gram(A, factors)
+        found /= n
+        if m < size:  # the intercept, which is the last
+            each = np.ones(n) if factors is None else factors
+            inner, found = found, np.empty((m + 1, m + 1))
+            found[:m, :m] = inner
+            found[m, :m] = found[:m, m] = threads.product_of_rows(each, A).ravel() / n
+            found[m, m] = each.sum() / n
         found.flat[: m * size : size + 1] += self.l2
         return found
 
@@ -183,16 +179,9 @@ class SingleOutput(Linear):
             scaled = A if factors is None else sparse.diags_array(np.sqrt(factors)) @ A
             return np.asarray((scaled.T @ scaled).toarray())
         if factors is None:
-            A = A.astype(np.float64, copy=False)
-            return np.asarray(A.T @ A)
-        # Some rows at a time: beside an X that is mapped from a file, a copy may find no room.
-        at_once = max(GRAM_BLOCK // max(A.shape[1], 1), 1)
-        total = np.zeros((A.shape[1], A.shape[1]))
-        for start in range(0, len(A), at_once):
-            block = slice(start, start + at_once)
-            scaled = A[block] * np.sqrt(factors[block])[:, np.newaxis]
-            total += scaled.T @ scaled
-        return total
+            return threads.gram_of_rows(A, lambda rows: A[rows].astype(np.float64, copy=False))
+        roots = np.sqrt(factors)[:, np.newaxis]
+        return threads.gram_of_rows(A, lambda rows: A[rows] * roots[rows])
 
     def _compile(self, dtype: Any) -> Compiled | None:
         from continuized.problems.kernels import compile_problem
