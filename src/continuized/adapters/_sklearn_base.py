@@ -139,6 +139,7 @@ class LinearEstimator(BaseEstimator):
             raise check.refusal(ValueError, "random_state", what, self.random_state) from error
         return int(state.randint(LARGEST_SEED))
 
+    @threads.blas_on_one_thread()  # here once, and not at every product
     def _solve(
         self,
         problem: Any,

@@ -550,7 +550,7 @@ def _gram(rows: Any, factors: Array) -> Array:
     def scale(part: slice) -> Array:
         return _outer(rows[part], factors[part])
 
-    return threads.gram_of_rows(rows, scale, factors.shape[1])
+    return threads.gram_of_rows(len(rows), rows.shape[1] * factors.shape[1], scale)
 
 
 def _sparse_gram(X: Any) -> Array:

@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -35,7 +35,9 @@ Answer = TypeVar("Answer")
 
 QUICK = 1e8  # operations of linear algebra: some 10 to 50 ms
 LONG = 2e9  # operations, beyond which threads of BLAS that spin afterwards are the lesser evil
-FEW_ENTRIES = 2**17  # of X, whose product is not shared out
+FEW = 1.5e5  # operations, which BLAS does on one thread anyway
+SHARED = 2e7  # operations, beyond which another thread gains more than it takes to wake it
+ENTRY = 20.0  # operations in the time in which an entry comes from memory
 BLOCK = 2**22  # entries of rows that are made at once
 HAS_THREADS = sys.platform not in ("emscripten", "wasi")  # a browser's Python can start none
 LISTEN_EVERY = 0.1  # seconds: not on every system does a wait hear Ctrl-C by itself
@@ -76,11 +78,11 @@ def blas_on_one_thread() -> Iterator[None]:
     with _lock:
         # Not threadpoolctl's own block: what it finds out of the libraries takes longer than a
         # small product.
-        _blocks.append(None)
         for library in _libraries("scipy.linalg" in sys.modules):
             if library.filepath not in _held:
                 _held[library.filepath] = library, library.num_threads
                 _set_number(library, 1)
+        _blocks.append(None)
     try:
         yield
     finally:
@@ -156,55 +158,61 @@ def product(X: Any, v: NDArray[Any]) -> NDArray[Any]:
     reason of `inner`."""
     if not isinstance(X, np.ndarray):
         return np.asarray(X @ v)
+    work = float(X.size) * ENTRY * (v.shape[1] if v.ndim == 2 else 1)
     if v.ndim == 1:
-        return np.concatenate(by_rows(X, lambda rows: X[rows] @ v))
+        parts = by_rows(len(X), work, lambda rows: X[rows] @ v)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
     # BLAS is twice as quick with the few columns of v as rows.
     columns = np.ascontiguousarray(v.T)
-    return np.concatenate(by_rows(X, lambda rows: columns @ X[rows].T), axis=1).T
+    parts = by_rows(len(X), work, lambda rows: columns @ X[rows].T)
+    return (parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)).T
 
 
 def product_of_rows(u: NDArray[Any], X: Any) -> NDArray[Any]:
     """The vector u^T X, as `product`."""
     if not isinstance(X, np.ndarray):
         return np.asarray(u @ X)
-    return np.asarray(sum(by_rows(X, lambda rows: u[rows] @ X[rows])))
+    return _add_up(by_rows(len(X), float(X.size) * ENTRY, lambda rows: u[rows] @ X[rows]))
 
 
-def gram_of_rows(
-    X: NDArray[Any], scale: Callable[[slice], NDArray[Any]], width: int = 1
-) -> NDArray[Any]:
-    """S^T S on our own threads, as `product`: scale(rows) gives the rows of S, of `width` entries
-    for each of X, which are never all made at once."""
-    at_once = max(BLOCK // max(X.shape[1] * width, 1), 1)
+def gram_of_rows(n: int, size: int, scale: Callable[[slice], NDArray[Any]]) -> NDArray[Any]:
+    """S^T S on our own threads, as `product`, of an S of n rows of this size: scale(rows) makes
+    some of them, for all together may be too many."""
+    at_once = max(BLOCK // max(size, 1), 1)
 
-    def add(rows: slice) -> NDArray[Any]:
-        total = None
-        for start in range(rows.start, max(rows.stop, rows.start + 1), at_once):
-            S = scale(slice(start, min(start + at_once, rows.stop)))
-            if total is None:
-                total = S.T @ S
-            else:
-                total += S.T @ S
-        return np.asarray(total)
+    def multiply(rows: slice) -> NDArray[Any]:
+        starts = range(rows.start, max(rows.stop, rows.start + 1), at_once)
+        blocks = (scale(slice(start, min(start + at_once, rows.stop))) for start in starts)
+        return _add_up(S.T @ S for S in blocks)
 
-    parts = by_rows(X, add, width)
-    for other in parts[1:]:
-        parts[0] += other
-    return parts[0]
+    return _add_up(by_rows(n, float(n) * size * size, multiply))
 
 
-def by_rows(X: NDArray[Any], work: Callable[[slice], Answer], width: int = 1) -> list[Answer]:
-    """work(rows) of the parts of a dense X for our threads, the first ones first; BLAS is on one
-    thread in each."""
-    n, parts = len(X), 1 if X.size * width < FEW_ENTRIES else count()
-    cuts = [n * part // parts for part in range(parts + 1)]
+def _add_up(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    """The sum, in place of the first."""
+    left = iter(parts)
+    total = next(left)
+    for other in left:
+        total += other
+    return total
 
-    # The threads of a pool do not have the caller's.  What overflows is seen in the answer.
-    @np.errstate(over="ignore", invalid="ignore")
-    def of_part(i: int) -> Answer:
-        return work(slice(cuts[i], cuts[i + 1]))
 
+def by_rows(n: int, operations: float, work: Callable[[slice], Answer]) -> list[Answer]:
+    """work(rows) of the parts of n rows for our threads, the first ones first; BLAS, which takes so
+    many operations for all of them, keeps to one thread in each."""
+    if operations < FEW:
+        return [work(slice(0, n))]
+    parts = 1 if operations < SHARED else count()
     with blas_on_one_thread():
+        if parts == 1:
+            return [work(slice(0, n))]
+        cuts = [n * part // parts for part in range(parts + 1)]
+
+        # The threads of a pool do not have the caller's.  What overflows is seen in the answer.
+        @np.errstate(over="ignore", invalid="ignore")
+        def of_part(i: int) -> Answer:
+            return work(slice(cuts[i], cuts[i + 1]))
+
         return in_parts(of_part, parts)
 
 

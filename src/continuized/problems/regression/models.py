@@ -179,9 +179,11 @@ class SingleOutput(Linear):
             scaled = A if factors is None else sparse.diags_array(np.sqrt(factors)) @ A
             return np.asarray((scaled.T @ scaled).toarray())
         if factors is None:
-            return threads.gram_of_rows(A, lambda rows: A[rows].astype(np.float64, copy=False))
+            return threads.gram_of_rows(
+                *A.shape, lambda rows: A[rows].astype(np.float64, copy=False)
+            )
         roots = np.sqrt(factors)[:, np.newaxis]
-        return threads.gram_of_rows(A, lambda rows: A[rows] * roots[rows])
+        return threads.gram_of_rows(*A.shape, lambda rows: A[rows] * roots[rows])
 
     def _compile(self, dtype: Any) -> Compiled | None:
         from continuized.problems.kernels import compile_problem
