@@ -57,7 +57,9 @@ BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the da
 SPARSE_SLOWER = 3.0  # an entry of a sparse row, than one of a dense row
 FEW_CLASSES = 6  # one after the other: NumPy takes rows so short four times as long
 STEP = 1e6  # flops in the time that a step takes besides its gradient
-PART = 0.25  # of the cost of a whole Hessian of several classes, after which it is made
+# Of the cost of a whole Hessian of several classes, after which it is made; where it is corrected
+# at every event, it is the only one of most runs, and better later, when x is nearer.
+PART, LEARNING_PART = 0.25, 0.5
 SLOW = 0.1  # of the fall of f in the metric before: in a good one there is less left
 # Steps for which a metric stays: in coarse ones the momentum needs time.
 LEAST_STEPS = {"gram": 3, "rows": 1, "blocks": 7, "nystrom": 30}
@@ -65,6 +67,7 @@ FEWEST_STEPS = 4  # that a run takes in a new Hessian to its end
 # Where it is corrected at every event: for how many steps at least the diagonal and what comes
 # after it stay, and how many times as long as it costs.
 FIRST_STEPS, LEARNING_STEPS, LEARNING_LONGER = 12, 4, 2.0
+HOPELESS, HOPELESS_STEPS = 40.0, 6  # steps that a diagonal still needs, for which it stays so many
 LENGTHS = 3  # of a first step that are tried, each with the curvature half way along the one before
 CHEAP = 2.0  # steps: for so little a whole Hessian is made from all rows
 FLOOR_GROWTH, MOST_FLOOR = 1e3, 1e9  # of what is added to the diagonal, in units of rounding
@@ -167,7 +170,8 @@ class MetricFactory:
     @property
     def _whole_after(self) -> float:
         """After how many steps the whole Hessian of several classes may be made."""
-        return max(LEAST_STEPS["gram"], PART * self.cost["gram"])
+        part = LEARNING_PART if self.corrects else PART
+        return max(LEAST_STEPS["gram"], part * self.cost["gram"])
 
     @cached_property
     def steps(self) -> dict[str, float]:
@@ -187,6 +191,13 @@ class MetricFactory:
                 steps["gram"] = self._whole_after
         first = max(FIRST_STEPS, self._cost_after("diag")) if self.leaves_diagonal else math.inf
         return {**steps, "diag": first}
+
+    def least_steps(self, kind: str, left: float) -> float:
+        """After how many steps a metric of this kind is made anew, with so many left at the pace of
+        now."""
+        if kind == "diag" and self.leaves_diagonal and left > HOPELESS:
+            return max(HOPELESS_STEPS, self._cost_after(kind))
+        return self.steps[kind]
 
     def _cost_after(self, kind: str) -> float:
         """How many steps the metric after one of this kind costs."""

@@ -80,12 +80,18 @@ class RunMetric(Checkpointed):
 
         found: the criterion of now.
         """
-        if self.factory is None or since < self.factory.steps[self.kind]:
+        if self.factory is None:
             return False
+        left = self._steps_left(since, found, tol)
+        is_dear = left <= self.factory.renewal_cost(self.kind)
+        return since >= self.factory.least_steps(self.kind, left) and not is_dear
+
+    def _steps_left(self, since: int, found: float, tol: float | None) -> float:
+        """How many steps it takes to tol at the pace of now; infinity where that says nothing."""
         if not (self.corrects and tol and 0.0 < found < self.least < math.inf):
-            return True
+            return math.inf
         pace = math.log(self.least / found) / since
-        return math.log(found / tol) > pace * self.factory.renewal_cost(self.kind)
+        return math.log(found / tol) / pace
 
     def renew(self, w: Array, k: int, value: float) -> None:
         """Make another one at w after k events, f having come down to this value."""
