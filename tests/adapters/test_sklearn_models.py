@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.special import expit, log_softmax
+from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import (
     ElasticNet,
@@ -595,3 +596,27 @@ def test_a_doubt_does_not_end_in_a_hessian_that_is_singular(seed: int) -> None:
     X = np.c_[1e3 * X, np.full(3_000, 100.0)]  # the last is another intercept, without penalty
     model = ContinuizedHuberRegressor(alpha=0.0, tol=0.1, random_state=0).fit(X, y)
     assert 1e3 * model.coef_[0] == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_handwritten_digits_take_few_events(seed: int) -> None:
+    """At most 60 to a relative 1e-8, where f is measured by Newton's decrement."""
+    X, y = load_digits(return_X_y=True)
+    n, classes = len(X), 10
+    model = ContinuizedLogisticRegression(tol=1e-6, random_state=seed).fit(X, y)
+    A, w = np.c_[X, np.ones(n)], np.c_[model.coef_, model.intercept_]
+    scores = A @ w.T
+    p = softmax(scores, axis=1)
+    f = np.mean(logsumexp(scores, axis=1) - scores[np.arange(n), y])
+    f += 0.5 * np.sum(model.coef_**2) / n
+    penalty = np.append(np.ones(64), 0.0) / n
+    g = (p - np.eye(classes)[y]).T @ A / n + penalty * w
+    H = np.zeros((classes, 65, classes, 65))
+    for j in range(classes):
+        for k in range(classes):
+            H[j, :, k] = (A.T * (p[:, j] * ((j == k) - p[:, k]))) @ A / n
+        H[j, :, j] += np.diag(penalty)
+    # The intercepts may all move by the same, along which nothing changes.
+    step = np.linalg.lstsq(H.reshape(650, 650), g.ravel(), rcond=1e-13)[0]
+    assert 0.5 * g.ravel() @ step <= 1e-8 * f
+    assert model.n_iter_[0] <= 60

@@ -168,22 +168,3 @@ def test_squares_that_overflow_are_told_in_a_sentence(
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match="squares overflow"):
             cz.minimize(p, np.zeros(p.dim), metric=metric)
-
-
-def test_blas_has_its_threads_again_after_overlapping_blocks() -> None:
-    from threadpoolctl import threadpool_info
-
-    from continuized.support.threads import blas_on_one_thread
-
-    def counts() -> list[int]:
-        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-
-    before = counts()
-    first, second = blas_on_one_thread(), blas_on_one_thread()
-    first.__enter__()
-    second.__enter__()
-    assert set(counts()) == {1}
-    first.__exit__(None, None, None)
-    assert set(counts()) == {1}
-    second.__exit__(None, None, None)
-    assert counts() == before

@@ -119,6 +119,9 @@ class Rising:
     corrects = False
     steps = {"gram": 3.0}  # noqa: RUF012
 
+    def least_steps(self, kind: str, left: float) -> float:
+        return self.steps[kind]
+
     def build(self, w: np.ndarray, number: int, kind: str) -> Diagonal:
         return Diagonal(np.full(3, 10.0 * (number + 1)))
 

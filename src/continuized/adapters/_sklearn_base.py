@@ -12,6 +12,7 @@ import numpy as np
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.problems.regression.data import check_format, check_weights
+from continuized.problems.regression.huber import ScaledHuber
 from continuized.process import clock
 from continuized.process.prox import Separable
 from continuized.process.random_streams import Root, seed_sequence
@@ -175,6 +176,9 @@ class LinearEstimator(BaseEstimator):
                 if x is not None or not fit.success or fit.nit >= most:
                     return fit._replace(x=fit.x if x is None else x, success=x is not None)
                 taken = fit.nit  # Newton's steps do not lead there: anew
+                if isinstance(problem, ScaledHuber):
+                    # It has kinks, and its metric is above the Hessian: it shows too little.
+                    options = options._replace(tol=tol / EARLY)
         elif slope is not None:
             # Of columns smaller than 1, in their own units; empty ones have no slope.
             sizes = np.sqrt(np.where(problem.column_scales > 0.0, problem.column_scales, 1.0))
@@ -243,15 +247,16 @@ class LinearEstimator(BaseEstimator):
 def _take_last_steps(
     problem: Any, end: Evaluation, factory: MetricFactory, tol: float
 ) -> Array | None:
-    """Take two steps of Newton from where a run has ended; None where they do not come to tol, and
-    where the whole Hessian is dear or not definite."""
+    """Take steps of Newton from where a run has ended; None where the second does not come to tol,
+    and where the whole Hessian is dear or not definite."""
     sharp = factory.sharpen(end.y)
     if sharp is None:
         return None
     x = end.y - sharp.solve(end.g)
     x = x - sharp.solve(problem.grad(x))
     g = problem.grad(x)
-    return x if inner(g, sharp.solve(g)) <= tol * tol else None
+    q = sharp.solve(g)
+    return x - q if inner(g, q) <= tol * tol else None
 
 
 def equalise_columns(X: Any, weights: Array | None) -> tuple[Any, Array]:

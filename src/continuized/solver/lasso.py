@@ -41,7 +41,7 @@ from continuized.solver.kernels.coordinate_passes import (
 )
 from continuized.solver.kernels.gram import solve_cholesky
 from continuized.solver.metric import factor
-from continuized.support.threads import inner, interruptible, product_of_rows
+from continuized.support.threads import inner, interruptible, product_of_rows, sum_by_rows
 
 ALL_CHOSEN = 20  # coordinates, all of which are in the working set
 ROOM = 5.0  # times the root of their number may enter it; as many as are in it, if that is more
@@ -322,8 +322,11 @@ class _Hessian:
             columns.add_to_hessian(chosen, old, H)
         else:
             columns.gather(chosen)
-            A = columns.A
-            H[old:] = A[old:] @ A.T if old else A @ A.T  # of the same array, BLAS makes one half
+            A, n = columns.A, columns.A.shape[1]
+            # Of the same array twice, as at first, BLAS makes one half.
+            H[old:] = sum_by_rows(
+                n, float(n) * count * (count - old), lambda part: A[old:, part] @ A[:, part].T
+            )
         H[:old, old:] = H[old:, :old].T
 
     def _add_rows(self, chosen: Any, H: Array, columns: _Columns) -> None:

@@ -558,10 +558,8 @@ def _gram(rows: Any, factors: Array) -> Array:
     if not isinstance(rows, np.ndarray):
         return _sparse_gram(_outer(rows, factors))
 
-    def scale(part: slice) -> Array:
-        return _outer(rows[part], factors[part])
-
-    return threads.gram_of_rows(len(rows), rows.shape[1] * factors.shape[1], scale)
+    n, size = len(rows), rows.shape[1] * factors.shape[1]
+    return threads.gram_of_rows(n, size, lambda part: np.asarray(_outer(rows[part], factors[part])))
 
 
 def _sparse_gram(X: Any) -> Array:

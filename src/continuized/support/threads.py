@@ -160,11 +160,11 @@ def product(X: Any, v: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(X @ v)
     work = float(X.size) * ENTRY * (v.shape[1] if v.ndim == 2 else 1)
     if v.ndim == 1:
-        parts = by_rows(len(X), work, lambda rows: X[rows] @ v)
+        parts = _by_rows(len(X), work, lambda rows: X[rows] @ v)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
     # BLAS is twice as quick with the few columns of v as rows.
     columns = np.ascontiguousarray(v.T)
-    parts = by_rows(len(X), work, lambda rows: columns @ X[rows].T)
+    parts = _by_rows(len(X), work, lambda rows: columns @ X[rows].T)
     return (parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)).T
 
 
@@ -172,7 +172,7 @@ def product_of_rows(u: NDArray[Any], X: Any) -> NDArray[Any]:
     """The vector u^T X, as `product`."""
     if not isinstance(X, np.ndarray):
         return np.asarray(u @ X)
-    return _add_up(by_rows(len(X), float(X.size) * ENTRY, lambda rows: u[rows] @ X[rows]))
+    return sum_by_rows(len(X), float(X.size) * ENTRY, lambda rows: u[rows] @ X[rows])
 
 
 def gram_of_rows(n: int, size: int, scale: Callable[[slice], NDArray[Any]]) -> NDArray[Any]:
@@ -185,7 +185,13 @@ def gram_of_rows(n: int, size: int, scale: Callable[[slice], NDArray[Any]]) -> N
         blocks = (scale(slice(start, min(start + at_once, rows.stop))) for start in starts)
         return _add_up(S.T @ S for S in blocks)
 
-    return _add_up(by_rows(n, float(n) * size * size, multiply))
+    return sum_by_rows(n, float(n) * size * size, multiply)
+
+
+def sum_by_rows(n: int, operations: float, work: Callable[[slice], NDArray[Any]]) -> NDArray[Any]:
+    """The sum of work(rows) over the parts of n rows for our threads; BLAS, which takes so many
+    operations for all of them, keeps to one thread in each."""
+    return _add_up(_by_rows(n, operations, work))
 
 
 def _add_up(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
@@ -197,9 +203,8 @@ def _add_up(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
     return total
 
 
-def by_rows(n: int, operations: float, work: Callable[[slice], Answer]) -> list[Answer]:
-    """work(rows) of the parts of n rows for our threads, the first ones first; BLAS, which takes so
-    many operations for all of them, keeps to one thread in each."""
+def _by_rows(n: int, operations: float, work: Callable[[slice], Answer]) -> list[Answer]:
+    """The answers that `sum_by_rows` adds up, that of the first rows first."""
     if operations < FEW:
         return [work(slice(0, n))]
     parts = 1 if operations < SHARED else count()

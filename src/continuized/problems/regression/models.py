@@ -178,12 +178,11 @@ class SingleOutput(Linear):
             A = A.astype(np.float64)
             scaled = A if factors is None else sparse.diags_array(np.sqrt(factors)) @ A
             return np.asarray((scaled.T @ scaled).toarray())
+        n, m = A.shape
         if factors is None:
-            return threads.gram_of_rows(
-                *A.shape, lambda rows: A[rows].astype(np.float64, copy=False)
-            )
+            return threads.gram_of_rows(n, m, lambda part: A[part].astype(np.float64, copy=False))
         roots = np.sqrt(factors)[:, np.newaxis]
-        return threads.gram_of_rows(*A.shape, lambda rows: A[rows] * roots[rows])
+        return threads.gram_of_rows(n, m, lambda part: A[part] * roots[part])
 
     def _compile(self, dtype: Any) -> Compiled | None:
         from continuized.problems.kernels import compile_problem

@@ -83,8 +83,9 @@ class RunMetric(Checkpointed):
         if self.factory is None:
             return False
         left = self._steps_left(since, found, tol)
-        is_dear = left <= self.factory.renewal_cost(self.kind)
-        return since >= self.factory.least_steps(self.kind, left) and not is_dear
+        if since < self.factory.least_steps(self.kind, left):
+            return False
+        return math.isinf(left) or left > self.factory.renewal_cost(self.kind)
 
     def _steps_left(self, since: int, found: float, tol: float | None) -> float:
         """How many steps it takes to tol at the pace of now; infinity where that says nothing."""
