@@ -34,8 +34,8 @@ NOTE_COMPILED = (
     "The same for compiled loops alone, by the number of variables, in float64 and in float32. "
     "They run so long that a call itself (ours takes 0.2 ms, and 0.8 where its code is not in the "
     "caches) is some per cent at most. The bare loop makes the same steps as ours and tests "
-    "nothing; its random times are drawn before it starts, ours not. Gradients of one's own, of "
-    "which nothing is known, are each compared with the last."
+    "nothing; its random times are drawn before it starts, ours meanwhile, by another thread. "
+    "Gradients of one's own, of which nothing is known, are each compared with the last."
 )
 NOTE_NUMPY = (
     "The time of a step whose gradient is a function in NumPy, beside that of calling the function "

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import os
 import sys
 import threading
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import continuized as cz
 from continuized.process import clock as clocks
 from continuized.process import exponential
 from continuized.process.random_streams import TIMES, child, generator, seed_words
+from continuized.support import threads
 from continuized.support.jit import HAS_NUMBA
 from tests.invariants.registry import same_bits
 
@@ -90,14 +93,117 @@ def test_the_tables_are_those_of_numpy() -> None:
 def test_gaps_and_times_are_those_of_numpy(rate: float) -> None:
     """In blocks of all sizes, with the state that they leave behind."""
     ours, theirs = (np.random.Generator(np.random.PCG64(5)) for _ in range(2))
-    t0 = 0.25
+    t0, drawer = 0.25, exponential.Drawer()
     for n in (0, 1, 2, 7, ENOUGH):
-        dt, t = exponential.draw_from(ours, rate, t0, n)
+        dt, t = drawer.draw(ours, rate, t0, n)
         gaps = theirs.standard_exponential(n) / rate
         assert same_bits(dt, gaps)
         assert same_bits(t, np.cumsum(np.concatenate(([t0], gaps)))[1:])
         assert ours.bit_generator.state == theirs.bit_generator.state
         t0 = float(t[-1]) if n else t0
+
+
+@pytest.fixture
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "count", lambda: 2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "nothing",
+        "another length",
+        "another rate",
+        "another time",
+        "another state",
+        "a fork",
+        "late",
+    ],
+)
+def test_what_is_drawn_ahead_is_used_where_it_is_what_is_asked_for(
+    change: str, two_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever happens in between, the gaps are those of the generator."""
+    ours, theirs = (np.random.Generator(np.random.PCG64(8)) for _ in range(2))
+    n, drawer, rate, done = exponential.LONG_BLOCK, exponential.Drawer(), 1.0, []
+    own = exponential.Draw.do
+
+    def do(self: Any) -> Any:
+        done.append(threading.current_thread())
+        return own(self)
+
+    monkeypatch.setattr(exponential.Draw, "do", do)
+    _, t = drawer.draw(ours, rate, 0.0, n)
+    t0 = float(t[-1])
+    theirs.standard_exponential(n)
+    if change == "late":  # all threads are busy
+        monkeypatch.setattr(threads, "begin", lambda work: Future())
+    drawer.prepare(n)
+    before = ours.bit_generator.state
+    if drawer._ahead is not None and change != "late":
+        drawer._ahead[-1].result()
+    assert ours.bit_generator.state == before == theirs.bit_generator.state
+    if change == "another length":
+        n += 1
+    elif change == "another rate":
+        rate = 0.5
+    elif change == "another time":
+        t0 += 1.0
+    elif change == "another state":
+        assert ours.random() == theirs.random()
+    elif change == "a fork":
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+    dt, t = drawer.draw(ours, rate, t0, n)
+    gaps = theirs.standard_exponential(n) / rate
+    assert same_bits(dt, gaps)
+    assert same_bits(t, np.cumsum(np.concatenate(([t0], gaps)))[1:])
+    assert ours.bit_generator.state == theirs.bit_generator.state
+    here = done.count(threading.current_thread())
+    assert (here, len(done) - here) == {"nothing": (1, 1), "late": (2, 0)}.get(change, (2, 1))
+
+
+def test_nothing_is_drawn_ahead_without_a_thread_or_for_a_few_gaps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawer, n = exponential.Drawer(), exponential.LONG_BLOCK
+    monkeypatch.setattr(threads, "begin", pytest.fail)
+    monkeypatch.setattr(threads, "count", lambda: 2)
+    drawer.prepare(n)  # before anything was drawn
+    drawer.draw(np.random.Generator(np.random.PCG64(8)), 1.0, 0.0, n)
+    drawer.prepare(n - 1)
+    monkeypatch.setattr(threads, "count", lambda: 1)
+    drawer.prepare(n)
+
+
+def test_a_stream_can_be_copied_while_another_thread_draws(two_threads: None) -> None:
+    stream = cz.clock.Poisson(7).stream()
+    n = max(clocks.LONG_RUN, exponential.LONG_BLOCK)
+    stream.draw(n)
+    stream.prepare(n)
+    again = copy.deepcopy(stream)
+    assert same_bits(again.draw(n).t, stream.draw(n).t)
+
+
+@pytest.mark.skipif(not HAS_NUMBA, reason="without compiled code, NumPy draws all gaps")
+def test_a_run_draws_ahead_and_keeps_its_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    p, x0 = cz.problems.Quadratic([1e-6, 1.0], [1.0, -1.0]), np.zeros(2)
+    begun: list[Any] = []
+    begin = threads.begin
+
+    def note(work: Any) -> Any:
+        begun.append(work.__self__.n)
+        return begin(work)
+
+    monkeypatch.setattr(threads, "begin", note)
+    results = []
+    for number in (1, 2):
+        monkeypatch.setattr(threads, "count", lambda number=number: number)
+        r = cz.minimize(p, x0, maxiter=250_000, rng=3, record=False)
+        results.append((r.x.tobytes(), r.trace.t.tolist(), r.nit))
+    assert results[0] == results[1]
+    # Never beyond the end of the run.
+    assert begun
+    assert sum(begun) < 250_000
 
 
 @pytest.mark.parametrize("root", [np.random.SeedSequence(0), np.random.SeedSequence(2**100 + 7)])
@@ -119,7 +225,8 @@ def test_a_clock_gives_the_same_events_with_and_without_compiled_code(
     clock = cz.clock.Poisson(7, rate, marks=cz.marks.Categorical([0.25, 0.75]))
     sizes = (3, clocks.LONG_RUN, 3, clocks.COMPILED_BLOCK, clocks.COMPILED_BLOCK - 1, 5000)
     drawn = []
-    monkeypatch.setattr(exponential, "draw_from", note_calls(exponential.draw_from, drawn))
+    own = exponential.Drawer.draw
+    monkeypatch.setattr(exponential.Drawer, "draw", note_calls(own, drawn))
     streams = clock.stream(), clock.stream()
     for n in sizes:
         monkeypatch.setitem(sys.modules, clocks.EXPONENTIAL, exponential)

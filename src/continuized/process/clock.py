@@ -165,6 +165,9 @@ class Stream(Checkpointed):
             return dt, self._times[self.k : self.k + n]
         return dt, _add_up(self.t, dt)
 
+    def prepare(self, n: int) -> None:
+        """Be told that the next n events will be asked for: a stream may begin to draw them."""
+
     def skip(self, n: int) -> None:
         """Pass over the next n events.
 
@@ -273,6 +276,7 @@ class PoissonStream(Stream):
         times = generator(clock.root, TIMES)
         super().__init__(self._draw_gaps, marks=marks, generators=[times, *others])
         self._rate = clock.rate
+        self._drawer: Any = None  # of long blocks
 
     def _draw_gaps(self, n: int) -> Floats:
         # standard_exponential calls exp or log1p for about 1 gap in 100 only.  All other gaps are
@@ -285,8 +289,13 @@ class PoissonStream(Stream):
         compiled: Any = sys.modules.get(EXPONENTIAL) if is_long else None
         if compiled is None or not compiled.HAS_NUMBA or self.gaps != self._draw_gaps:
             return super()._draw_times(n)  # also where a user has replaced `gaps`
-        drawn: tuple[Floats, Floats] = compiled.draw_from(self.generators[0], self._rate, self.t, n)
+        self._drawer = self._drawer or compiled.Drawer()
+        drawn: tuple[Floats, Floats] = self._drawer.draw(self.generators[0], self._rate, self.t, n)
         return drawn
+
+    def prepare(self, n: int) -> None:
+        if self._drawer is not None:
+            self._drawer.prepare(n)
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,16 @@ of all cases lies below the density for sure.
 from __future__ import annotations
 
 import math
+import os
+from concurrent.futures import Future
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuized.problems.base import Array
+from continuized.support import threads
 from continuized.support.jit import HAS_NUMBA as HAS_NUMBA  # which `clock` asks for here
 from continuized.support.jit import (
     UNCOUNTED,
@@ -52,6 +55,7 @@ _UNIFORM_SHIFT, _UNIT = np.uint64(11), 2.0**-53
 # r, where the tail begins: with this r, 255 boxes of the area of the base reach exp(0) = 1 exactly.
 TAIL_DIGITS = "7.6971174701310497140446280481"
 TAIL = float(TAIL_DIGITS)
+LONG_BLOCK = 2**15  # events, whose draw takes longer than a thread takes to begin
 DIGITS = 28  # of the decimals from which the tables are rounded to the nearest doubles
 
 
@@ -191,18 +195,64 @@ def draw_rows(states: Words, rate: float, t0: Array, n: int) -> tuple[Array, Arr
     return dt, t
 
 
-def draw_from(
-    generator: np.random.Generator, rate: float, t0: float, n: int
-) -> tuple[Array, Array]:
-    """Do the same with a generator, which must be one of PCG64."""
-    whole = generator.bit_generator.state
-    now: Any = whole["state"]
-    states = np.array([[*divmod(now["state"], _WORD), *divmod(now["inc"], _WORD)]], np.uint64)
-    dt, t = draw_rows(states, rate, np.array([t0]), n)
-    high, low = states[0, :2].tolist()
-    now["state"] = high * _WORD + low
-    generator.bit_generator.state = whole
-    return dt[0], t[0]
+class Draw(NamedTuple):
+    """What a block of one stream is drawn from: the two numbers of PCG64, and the rest."""
+
+    state: int
+    increment: int
+    rate: float
+    t0: float
+    n: int
+
+    def do(self) -> tuple[Array, Array, int]:
+        """The gaps, the times of their events, and the state after them."""
+        words = *divmod(self.state, _WORD), *divmod(self.increment, _WORD)
+        states = np.array([words], np.uint64)
+        dt, t = draw_rows(states, self.rate, np.array([self.t0]), self.n)
+        high, low = states[0, :2].tolist()
+        return dt[0], t[0], high * _WORD + low
+
+
+class Drawer:
+    """Draws blocks from a generator of PCG64; the next one, where it is told how long that will be,
+    on another thread while the last one is used.
+
+    Nobody sees that: the generator moves on when a block is asked for, and what was drawn for
+    another state of it, or for other numbers, is not used.
+    """
+
+    def __init__(self) -> None:
+        self._last: Draw | None = None
+        self._ahead: tuple[Draw, int, Future[Any]] | None = None
+
+    def __reduce__(self) -> Any:  # a copy begins anew: threads are not copied
+        return Drawer, ()
+
+    def draw(
+        self, generator: np.random.Generator, rate: float, t0: float, n: int
+    ) -> tuple[Array, Array]:
+        """Draw n gaps at this rate, and the times of their events after t0."""
+        whole = generator.bit_generator.state
+        now: Any = whole["state"]
+        asked = Draw(now["state"], now["inc"], rate, t0, n)
+        dt, t, now["state"] = self._take(asked) or asked.do()
+        generator.bit_generator.state = whole
+        self._last = asked._replace(state=now["state"], t0=float(t[-1]) if n else t0)
+        return dt, t
+
+    def _take(self, asked: Draw) -> Any:
+        """Return what was drawn ahead, if it is what is asked for, and was begun."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None or ahead[:2] != (asked, os.getpid()) or ahead[2].cancel():
+            return None
+        return ahead[2].result()
+
+    def prepare(self, n: int) -> None:
+        """Begin to draw the n gaps after the last ones."""
+        if self._last is not None and n >= LONG_BLOCK and threads.count() > 1:
+            following = self._last._replace(n=n)
+            # A process that was forked has none of the threads.
+            self._ahead = following, os.getpid(), threads.begin(following.do)
 
 
 def seed_states(words: Words) -> Words:

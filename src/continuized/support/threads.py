@@ -144,6 +144,12 @@ def _pool(process: int, workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="continuized")
 
 
+def begin(work: Callable[[], Answer]) -> Future[Answer]:
+    """Begin work on a thread of ours, whose answer is asked for later, if at all, and in this
+    process."""
+    return _pool(os.getpid(), 1).submit(work)
+
+
 def in_parts(work: Callable[[int], Answer], parts: int) -> list[Answer]:
     """[work(0), ..., work(parts - 1)], at the same time; the caller's thread does the first."""
     if parts == 1:
