@@ -135,11 +135,16 @@ def is_ours(thing: Any) -> bool:
 
 
 def jit(
-    function: Callable[..., Any], signature: Any = None, *, cached: bool = True, **options: Any
-) -> Any:
-    """Compile a function; with a signature, at once and for those types only."""
+    function: Callable[..., Any], signature: Any = None, *, cached: bool = True,
+    around: bool = False, **options: Any,
+) -> Any:  # fmt: skip
+    """Compile a function; with a signature, at once and for those types only.
+
+    around: what it calls, a user's function, is written into it.
+    """
+    compiler = _CompilerAround if around else _Compiler
     usual = {"fastmath": FASTMATH, "nogil": True, "no_cfunc_wrapper": True}
-    dispatcher: Any = njit(**usual | {"pipeline_class": _Compiler} | options)(function)
+    dispatcher: Any = njit(**usual | {"pipeline_class": compiler} | options)(function)
     dispatcher._compiler.compile = _compile_alone(dispatcher._compiler.compile)
     if cached:
         dispatcher._cache = _Cache(function)
@@ -530,6 +535,32 @@ class _Compiler(Compiler):
 
 class _InnerCompiler(_Compiler):
     library_class = _InnerLibrary
+
+
+class _Around(_Library):
+    """The code of a function around a user's own, which LLVM writes into it.
+
+    It would not by itself, for the code is long by then: its loops are made of vectors already.
+    """
+
+    def __init__(self, codegen: Any, name: str) -> None:
+        super().__init__(codegen, name)
+        self._called: set[str] = set()
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        self._called |= {each.name for each in ir_module.functions if not each.blocks}
+        super().add_ir_module(ir_module)
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            is_refused = any(b"noinline" in each for each in function.attributes)
+            if function.name in self._called and not (function.is_declaration or is_refused):
+                function.add_function_attribute("alwaysinline")
+        super()._optimize_final_module()
+
+
+class _CompilerAround(_Compiler):
+    library_class = _Around
 
 
 INNER: dict[str, Any] = {
