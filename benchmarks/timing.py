@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 Work = Callable[[], Any]
 Say = Callable[[str], None]
 
-TURN = 0.03  # seconds
+TURN = 0.03  # seconds for which a contestant repeats its work in a round
 PAUSE = 0.12  # seconds: OpenBLAS's threads spin for 0.1 s after a product, on the cores of the next
 
 

@@ -600,7 +600,7 @@ def test_a_doubt_does_not_end_in_a_hessian_that_is_singular(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_handwritten_digits_take_few_events(seed: int) -> None:
-    """At most 60 to a relative 1e-8, where f is measured by Newton's decrement."""
+    """At most 60 to a relative f - f* of 1e-8, which Newton's decrement tells."""
     X, y = load_digits(return_X_y=True)
     n, classes = len(X), 10
     model = ContinuizedLogisticRegression(tol=1e-6, random_state=seed).fit(X, y)

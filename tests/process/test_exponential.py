@@ -93,7 +93,7 @@ def test_the_tables_are_those_of_numpy() -> None:
 def test_gaps_and_times_are_those_of_numpy(rate: float) -> None:
     """In blocks of all sizes, with the state that they leave behind."""
     ours, theirs = (np.random.Generator(np.random.PCG64(5)) for _ in range(2))
-    t0, drawer = 0.25, exponential.Drawer()
+    t0, drawer = 0.25, exponential.BlockDrawer()
     for n in (0, 1, 2, 7, ENOUGH):
         dt, t = drawer.draw(ours, rate, t0, n)
         gaps = theirs.standard_exponential(n) / rate
@@ -108,6 +108,17 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "count", lambda: 2)
 
 
+class BusyPool:
+    """A pool that begins nothing."""
+
+    def submit(self, work: Any) -> Future[Any]:
+        return Future()
+
+
+of_compiled_code = pytest.mark.skipif(not HAS_NUMBA, reason="without Numba, NumPy draws all gaps")
+
+
+@of_compiled_code
 @pytest.mark.parametrize(
     "change",
     [
@@ -125,23 +136,23 @@ def test_what_is_drawn_ahead_is_used_where_it_is_what_is_asked_for(
 ) -> None:
     """Whatever happens in between, the gaps are those of the generator."""
     ours, theirs = (np.random.Generator(np.random.PCG64(8)) for _ in range(2))
-    n, drawer, rate, done = exponential.LONG_BLOCK, exponential.Drawer(), 1.0, []
-    own = exponential.Draw.do
+    n, drawer, rate, done = exponential.LONG_BLOCK, exponential.BlockDrawer(), 1.0, []
+    own = exponential.BlockRequest.draw
 
     def do(self: Any) -> Any:
         done.append(threading.current_thread())
         return own(self)
 
-    monkeypatch.setattr(exponential.Draw, "do", do)
+    monkeypatch.setattr(exponential.BlockRequest, "draw", do)
     _, t = drawer.draw(ours, rate, 0.0, n)
     t0 = float(t[-1])
     theirs.standard_exponential(n)
     if change == "late":  # all threads are busy
-        monkeypatch.setattr(threads, "begin", lambda work: Future())
-    drawer.prepare(n)
+        monkeypatch.setattr(threads, "_pool", lambda *_: BusyPool())
+    drawer.draw_ahead(n)
     before = ours.bit_generator.state
-    if drawer._ahead is not None and change != "late":
-        drawer._ahead[-1].result()
+    if change != "late":
+        drawer._ahead._begun[-1].result()
     assert ours.bit_generator.state == before == theirs.bit_generator.state
     if change == "another length":
         n += 1
@@ -162,48 +173,58 @@ def test_what_is_drawn_ahead_is_used_where_it_is_what_is_asked_for(
     assert (here, len(done) - here) == {"nothing": (1, 1), "late": (2, 0)}.get(change, (2, 1))
 
 
+@of_compiled_code
 def test_nothing_is_drawn_ahead_without_a_thread_or_for_a_few_gaps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    drawer, n = exponential.Drawer(), exponential.LONG_BLOCK
-    monkeypatch.setattr(threads, "begin", pytest.fail)
+    drawer, n = exponential.BlockDrawer(), exponential.LONG_BLOCK
+    monkeypatch.setattr(threads, "_pool", pytest.fail)
     monkeypatch.setattr(threads, "count", lambda: 2)
-    drawer.prepare(n)  # before anything was drawn
+    drawer.draw_ahead(n)  # before anything was drawn
     drawer.draw(np.random.Generator(np.random.PCG64(8)), 1.0, 0.0, n)
-    drawer.prepare(n - 1)
+    drawer.draw_ahead(n - 1)
     monkeypatch.setattr(threads, "count", lambda: 1)
-    drawer.prepare(n)
+    drawer.draw_ahead(n)
 
 
+@of_compiled_code
 def test_a_stream_can_be_copied_while_another_thread_draws(two_threads: None) -> None:
     stream = cz.clock.Poisson(7).stream()
     n = max(clocks.LONG_RUN, exponential.LONG_BLOCK)
     stream.draw(n)
-    stream.prepare(n)
+    stream.draw_ahead(n)
     again = copy.deepcopy(stream)
     assert same_bits(again.draw(n).t, stream.draw(n).t)
 
 
-@pytest.mark.skipif(not HAS_NUMBA, reason="without compiled code, NumPy draws all gaps")
+@of_compiled_code
 def test_a_run_draws_ahead_and_keeps_its_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     p, x0 = cz.problems.Quadratic([1e-6, 1.0], [1.0, -1.0]), np.zeros(2)
     begun: list[Any] = []
-    begin = threads.begin
+    asked: list[Any] = []
+    begin, take = threads.Ahead.begin, threads.Ahead.take
 
-    def note(work: Any) -> Any:
-        begun.append(work.__self__.n)
-        return begin(work)
+    def note_begun(self: Any, question: Any, work: Any) -> None:
+        begin(self, question, work)
+        if self._begun is not None:
+            begun.append(question)
 
-    monkeypatch.setattr(threads, "begin", note)
+    def note_asked(self: Any, question: Any) -> Any:
+        if self._begun is not None:
+            asked.append(question)
+        return take(self, question)
+
+    monkeypatch.setattr(threads.Ahead, "begin", note_begun)
+    monkeypatch.setattr(threads.Ahead, "take", note_asked)
     results = []
     for number in (1, 2):
         monkeypatch.setattr(threads, "count", lambda number=number: number)
         r = cz.minimize(p, x0, maxiter=250_000, rng=3, record=False)
         results.append((r.x.tobytes(), r.trace.t.tolist(), r.nit))
     assert results[0] == results[1]
-    # Never beyond the end of the run.
-    assert begun
-    assert sum(begun) < 250_000
+    # All that was begun is asked for: never the wrong number, and nothing beyond the end.
+    assert len(begun) == 3
+    assert begun == asked
 
 
 @pytest.mark.parametrize("root", [np.random.SeedSequence(0), np.random.SeedSequence(2**100 + 7)])
@@ -225,8 +246,8 @@ def test_a_clock_gives_the_same_events_with_and_without_compiled_code(
     clock = cz.clock.Poisson(7, rate, marks=cz.marks.Categorical([0.25, 0.75]))
     sizes = (3, clocks.LONG_RUN, 3, clocks.COMPILED_BLOCK, clocks.COMPILED_BLOCK - 1, 5000)
     drawn = []
-    own = exponential.Drawer.draw
-    monkeypatch.setattr(exponential.Drawer, "draw", note_calls(own, drawn))
+    own = exponential.BlockDrawer.draw
+    monkeypatch.setattr(exponential.BlockDrawer, "draw", note_calls(own, drawn))
     streams = clock.stream(), clock.stream()
     for n in sizes:
         monkeypatch.setitem(sys.modules, clocks.EXPONENTIAL, exponential)

@@ -38,7 +38,7 @@ def is_installed(name):
 
 
 @pytest.fixture(autouse=True)
-def no_pause(monkeypatch):
+def no_waiting(monkeypatch):
     """No threads spin that would disturb a test."""
     monkeypatch.setattr(timing, "PAUSE", 0.0)
     monkeypatch.setattr(timing, "TURN", 0.0)

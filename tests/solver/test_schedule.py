@@ -119,7 +119,7 @@ class Rising:
     corrects = False
     steps = {"gram": 3.0}  # noqa: RUF012
 
-    def least_steps(self, kind: str, left: float) -> float:
+    def steps_before_renewal(self, kind: str, left: float) -> float:
         return self.steps[kind]
 
     def build(self, w: np.ndarray, number: int, kind: str) -> Diagonal:

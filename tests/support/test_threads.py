@@ -1,22 +1,17 @@
-"""Ctrl-C while foreign code runs, what becomes of the work that was given up, and how many threads
-BLAS has."""
+"""Ctrl-C while foreign code runs, and what becomes of the work that was given up."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.linalg
-import scipy.sparse
 
 import continuized as cz
 from continuized import network, theory
@@ -152,185 +147,3 @@ def test_an_event_that_takes_long_has_a_thread_of_its_own(monkeypatch: pytest.Mo
     sliced = [operations for operations, name in asked if name == "run_slice"]
     assert len(sliced) >= 5  # one event a slice: each takes half a second, by this clock
     assert min(sliced) > threads.QUICK
-
-
-# The threads of BLAS.  Its library may have one alone, on one core: it is given two.
-
-
-@pytest.fixture
-def blas() -> Iterator[list[Any]]:
-    libraries = threads._libraries("scipy.linalg" in sys.modules)
-    before = [library.num_threads for library in libraries]
-    assert libraries
-    for library in libraries:
-        threads._set_number(library, 2)
-    yield libraries
-    for library, number in zip(libraries, before, strict=True):
-        threads._set_number(library, number)
-
-
-def numbers(blas: list[Any]) -> set[int]:
-    return {library.num_threads for library in blas}
-
-
-def in_a_thread(work: Callable[[], Any]) -> Any:
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result()
-
-
-def test_blas_keeps_to_one_thread_whichever_thread_asks(blas: list[Any]) -> None:
-    def ask() -> tuple[set[int], set[int]]:
-        with threads.blas_on_one_thread():
-            within = numbers(blas)
-        return within, numbers(blas)
-
-    for library in blas:  # newer versions of threadpoolctl obey the first thread that asked alone
-        library.set_num_threads(2)
-    assert ask() == in_a_thread(ask) == ({1}, {2})
-
-
-@pytest.mark.parametrize("first_ends_first", [True, False])
-def test_blas_has_its_threads_again_after_overlapping_blocks(
-    blas: list[Any], first_ends_first: bool
-) -> None:
-    first, second = threads.blas_on_one_thread(), threads.blas_on_one_thread()
-    first.__enter__()
-    in_a_thread(second.__enter__)
-    assert numbers(blas) == {1}
-    ends = [
-        lambda: first.__exit__(None, None, None),
-        lambda: in_a_thread(lambda: second.__exit__(None, None, None)),
-    ]
-    for end in ends if first_ends_first else ends[::-1]:
-        assert numbers(blas) == {1}
-        end()
-    assert numbers(blas) == {2}
-
-
-def test_long_work_has_all_threads_of_blas_within_a_block_too(blas: list[Any]) -> None:
-    with threads.blas_for(threads.LONG / 2.0):
-        assert numbers(blas) == {1}
-    with threads.blas_for(threads.LONG):
-        assert numbers(blas) == {2}
-    with threads.blas_on_one_thread():
-        with threads.blas_for(threads.LONG):
-            assert numbers(blas) == {2}
-        assert numbers(blas) == {1}
-    assert numbers(blas) == {2}
-
-
-def test_a_library_that_is_loaded_within_a_block_is_held_by_the_next(
-    blas: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    late = threads._libraries(True)[-1]
-    monkeypatch.setattr(threads, "_libraries", lambda with_scipy: blas if with_scipy else blas[:-1])
-    module = sys.modules.pop("scipy.linalg")
-    try:
-        with threads.blas_on_one_thread():
-            assert late.num_threads == 2
-            sys.modules["scipy.linalg"] = module
-            with threads.blas_on_one_thread():
-                assert late.num_threads == 1
-        assert numbers(blas) == {2}
-    finally:
-        sys.modules["scipy.linalg"] = module
-
-
-QUIET_FITS = """
-import os, sys
-
-def tasks():
-    return set(os.listdir("/proc/self/task"))
-
-def switches(task):
-    with open(f"/proc/self/task/{task}/status") as lines:
-        return sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
-
-before = tasks()
-import numpy as np
-import scipy.linalg
-workers = tasks() - before
-assert workers, "BLAS has no threads of its own"
-
-import time
-import continuized as cz
-from continuized.adapters import sklearn as models
-
-SPIN = 0.25  # seconds, more than they do
-
-rng = np.random.default_rng(0)
-X, few = rng.standard_normal((6000, 90)), rng.standard_normal((300, 2000))
-score = X[:, 0] + 0.1 * rng.standard_normal(6000)
-classes = np.digitize(X[:, 0] + X[:, 1], np.linspace(-1.0, 1.0, 9))
-regressor = dict(random_state=0, tol=1e-8)
-fits = {
-    "softmax": lambda: models.ContinuizedLogisticRegression(**regressor).fit(X, classes),
-    "logistic": lambda: models.ContinuizedLogisticRegression(**regressor).fit(X, score > 0.0),
-    "l1": lambda: models.ContinuizedLogisticRegression(l1_ratio=1.0, **regressor).fit(
-        few, few[:, 0] > 0.0),
-    "ridge": lambda: models.ContinuizedRidge(**regressor).fit(X, score),
-    "ridge, wide": lambda: models.ContinuizedRidge(**regressor).fit(few, few[:, 0]),
-    "lasso": lambda: models.ContinuizedLasso(alpha=1e-3, **regressor).fit(X, score),
-    "Huber": lambda: models.ContinuizedHuberRegressor(**regressor).fit(X, score),
-    "Poisson": lambda: models.ContinuizedPoissonRegressor(**regressor).fit(
-        X, np.abs(np.round(score))),
-    "rows": lambda: cz.minimize(
-        cz.problems.LogisticRegression(few, np.sign(few[:, 0]), 1e-2), np.zeros(2000),
-        metric="rows", tol=1e-8, rng=0),
-}
-time.sleep(SPIN)  # they were started just now
-asleep = sum(map(switches, workers))
-for name, fit in fits.items():
-    fit()
-    time.sleep(SPIN)  # a switch is counted when they go to sleep
-    now = sum(map(switches, workers))
-    assert now == asleep, f"{name}: the threads of BLAS woke {now - asleep} times"
-"""
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts what Linux tells of them")
-def test_no_fit_wakes_the_threads_of_blas() -> None:
-    """Awake, they spin for up to a tenth of a second on the cores of our own."""
-    pytest.importorskip("sklearn")
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
-    done = subprocess.run(
-        [sys.executable, "-c", QUIET_FITS], capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 0, done.stderr
-
-
-# Products on our own threads
-
-
-@pytest.fixture(params=[1, 3])
-def shared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "FEW", 0.0)
-    monkeypatch.setattr(threads, "SHARED", 0.0)
-    monkeypatch.setattr(threads, "BLOCK", 35)
-    monkeypatch.setattr(threads, "count", lambda: request.param)
-
-
-@pytest.mark.parametrize("shape", [(40, 7), (2, 9), (1, 1), (5, 0)])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_products_are_those_of_numpy(shared: None, shape: tuple[int, int], dtype: Any) -> None:
-    rng, (n, d) = np.random.default_rng(0), shape
-    # Of small whole numbers: every sum is exact, in whatever order.
-    X = rng.integers(-9, 9, shape).astype(dtype)
-    v, V, u = rng.integers(-9, 9, d), rng.integers(-9, 9, (d, 3)), rng.integers(-9, 9, n)
-    for given in (X, scipy.sparse.csr_array(X)):
-        np.testing.assert_array_equal(threads.product(given, v.astype(float)), X @ v)
-        np.testing.assert_array_equal(threads.product(given, V.astype(float)), X @ V)
-        np.testing.assert_array_equal(threads.product_of_rows(u.astype(float), given), u @ X)
-    S = X.astype(float)
-    kept = S.copy()
-    found = threads.gram_of_rows(n, d, lambda rows: S[rows])
-    np.testing.assert_array_equal(found, S.T @ S)
-    np.testing.assert_array_equal(S, kept)
-
-
-def test_what_overflows_in_a_product_is_seen_in_the_answer(shared: None) -> None:
-    X = np.full((6, 2), 1e308)
-    with warnings.catch_warnings(), np.errstate(over="ignore"):
-        warnings.simplefilter("error")
-        assert np.all(np.isinf(threads.product(X, np.full(2, 10.0))))
-        assert np.all(np.isinf(threads.product_of_rows(np.full(6, 10.0), X)))

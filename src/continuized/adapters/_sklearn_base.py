@@ -23,7 +23,7 @@ from continuized.solver.metric_factory import MetricFactory, make_factory
 from continuized.solver.sparse_newton import SupportSolver
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.solver.steppers.evaluations import Evaluation
-from continuized.support import threads
+from continuized.support import blas
 from continuized.support import validation as check
 from continuized.support.progress import bar, warn_caller
 
@@ -63,9 +63,10 @@ __all__ = [
 
 FLOATS = (np.float64, np.float32)  # X is used as it is; other numbers become float64
 LARGEST_SEED = 2**31 - 1
-# Two steps of Newton bring a run that is near to its end to rounding: so it need come to this many
-# times tol only, and to this many units at most.
+# Three steps of Newton bring a run that is near to its end to rounding: so it need come to this
+# many times tol only, and to this many units at most.
 EARLY, NEAR = 10.0, 1e-3
+KINKED = 0.1  # times tol, where they do not for Huber's loss
 OFFSET = 100.0  # times the spread of a column: its mean is taken off
 
 
@@ -140,7 +141,7 @@ class LinearEstimator(BaseEstimator):
             raise check.refusal(ValueError, "random_state", what, self.random_state) from error
         return int(state.randint(LARGEST_SEED))
 
-    @threads.blas_on_one_thread()  # here once, and not at every product
+    @blas.on_one_thread()  # set once: what is within finds it so
     def _solve(
         self,
         problem: Any,
@@ -178,7 +179,7 @@ class LinearEstimator(BaseEstimator):
                 taken = fit.nit  # Newton's steps do not lead there: anew
                 if isinstance(problem, ScaledHuber):
                     # It has kinks, and its metric is above the Hessian: it shows too little.
-                    options = options._replace(tol=tol / EARLY)
+                    options = options._replace(tol=KINKED * tol)
         elif slope is not None:
             # Of columns smaller than 1, in their own units; empty ones have no slope.
             sizes = np.sqrt(np.where(problem.column_scales > 0.0, problem.column_scales, 1.0))
@@ -247,8 +248,8 @@ class LinearEstimator(BaseEstimator):
 def _take_last_steps(
     problem: Any, end: Evaluation, factory: MetricFactory, tol: float
 ) -> Array | None:
-    """Take steps of Newton from where a run has ended; None where the second does not come to tol,
-    and where the whole Hessian is dear or not definite."""
+    """Take three steps of Newton with one Hessian from where a run has ended; None where the
+    gradient after two is above tol, and where the Hessian is dear or not definite."""
     sharp = factory.sharpen(end.y)
     if sharp is None:
         return None
@@ -266,7 +267,7 @@ def equalise_columns(X: Any, weights: Array | None) -> tuple[Any, Array]:
     """
     squares = X.multiply(X) if hasattr(X, "multiply") else X * X
     each = np.ones(X.shape[0]) if weights is None else weights
-    means = threads.product_of_rows(each, squares).ravel() / each.sum()
+    means = blas.transposed_product(squares, each).ravel() / each.sum()
     scales = np.sqrt(np.where(means > 0.0, means, 1.0)).astype(X.dtype)
     if not hasattr(X, "multiply"):
         return X / scales, scales

@@ -39,7 +39,7 @@ from continuized.problems import (
 )
 from continuized.problems.base import Array
 from continuized.problems.regression.huber import ScaledHuber, find_scale
-from continuized.support import threads
+from continuized.support import blas
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
 
@@ -472,7 +472,7 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
             before, scale = scale, problem.find_best_scale(w / unit)
             is_done = r.success and SMALLER * scale >= before
             is_due = r.success and events < int(self.max_iter)
-        scale, residuals = unit * scale, y - threads.product(X, w[:d]) - w[d:].sum()
+        scale, residuals = unit * scale, y - blas.product(X, w[:d]) - w[d:].sum()
         self.coef_, self.intercept_, self.scale_ = w[:d], float(w[d:].sum()), scale
         self.outliers_ = np.abs(residuals) > scale * epsilon
         self.n_iter_ = max(events, 1)
@@ -489,7 +489,7 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
         is_new = start is None and intercept
         if is_new:
             w[d] = np.median(y if weights is None else y[weights > 0.0])
-        unit, is_scale = _find_unit(y - threads.product(X, w[:d]) - w[d:].sum(), weights, epsilon)
+        unit, is_scale = _find_unit(y - blas.product(X, w[:d]) - w[d:].sum(), weights, epsilon)
         if is_new and not is_scale:
             # Where most rows have the median itself, as counts may, the scale there says nothing.
             w[d] = np.average(y, weights=weights)

@@ -27,8 +27,8 @@ from continuized.process.marks import Categorical, Changing, Finite, check_proba
 from continuized.process.methods import Continuized
 from continuized.process.stepper import Progress
 from continuized.support import validation as check
+from continuized.support.blas import norm
 from continuized.support.display import show_line
-from continuized.support.threads import norm
 
 FIRST_REFRESH = 16  # passes; then at each doubling
 CYCLES = 5  # through a working set before it is chosen anew, or as many steps as coordinates

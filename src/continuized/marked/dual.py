@@ -27,8 +27,8 @@ from continuized.problems.base import Array
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME
 from continuized.process.marks import Finite, Stratified
 from continuized.support import validation as check
+from continuized.support.blas import inner
 from continuized.support.display import show_line
-from continuized.support.threads import inner
 
 SMALLEST_LOCAL = 1024  # coordinates: with fewer, what is done between passes takes longer
 FIRST_METRIC = 3  # passes, plain ones; then whenever there are half as many more

@@ -14,7 +14,7 @@ import numpy as np
 from continuized.marked.blocks import Partition
 from continuized.problems.base import Array
 from continuized.process.prox import GroupLasso, Separable, entry_step
-from continuized.support.threads import inner
+from continuized.support.blas import inner
 from continuized.support.validation import short_repr
 
 SEPARABLE = "cz.prox.L1, ElasticNet, Box, LInfBall, NonNegative, Separable or GroupLasso"

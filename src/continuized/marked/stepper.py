@@ -29,7 +29,7 @@ from continuized.process.marks import Batches, Finite, batch_of, events_of, prob
 from continuized.process.methods import Method
 from continuized.process.random_streams import Root
 from continuized.process.stepper import Progress, Status, Stepper
-from continuized.support.threads import norm
+from continuized.support.blas import norm
 from continuized.support.validation import short_repr
 
 SMALLEST_BLOCK = 4096  # marks or more, where nothing is recorded

@@ -403,8 +403,8 @@ def compile_user(grad: Any, fun: Any, dtype: Any) -> Compiled:
     def fun_at(x, size, data):
         return fun(array_at(x, (size,), real))
 
-    compiled_grad = jit(grad_at, gradient_type(), cached=False, around=True)
-    compile_fun = cache(partial(jit, fun_at, value_type(), cached=False, around=True))
+    compiled_grad = jit(grad_at, gradient_type(), cached=False, inlines=True)
+    compile_fun = cache(partial(jit, fun_at, value_type(), cached=False, inlines=True))
     return Compiled(
         lambda: compiled_grad, None if fun is None else compile_fun, data, make_table(data)
     )

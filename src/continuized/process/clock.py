@@ -165,8 +165,8 @@ class Stream(Checkpointed):
             return dt, self._times[self.k : self.k + n]
         return dt, _add_up(self.t, dt)
 
-    def prepare(self, n: int) -> None:
-        """Be told that the next n events will be asked for: a stream may begin to draw them."""
+    def draw_ahead(self, n: int) -> None:
+        """Begin to draw the next n events, where that pays: `draw` gives the same without."""
 
     def skip(self, n: int) -> None:
         """Pass over the next n events.
@@ -268,7 +268,7 @@ class PoissonStream(Stream):
     """The stream of a Poisson clock.
 
     Large blocks of long runs are drawn by compiled code, if something has imported it already
-    (`process.compiled` does); it draws the same bits as NumPy.
+    (`process.compiled` does); it draws the same bits as NumPy, the next block on another thread.
     """
 
     def __init__(self, clock: Poisson) -> None:
@@ -289,13 +289,13 @@ class PoissonStream(Stream):
         compiled: Any = sys.modules.get(EXPONENTIAL) if is_long else None
         if compiled is None or not compiled.HAS_NUMBA or self.gaps != self._draw_gaps:
             return super()._draw_times(n)  # also where a user has replaced `gaps`
-        self._drawer = self._drawer or compiled.Drawer()
+        self._drawer = self._drawer or compiled.BlockDrawer()
         drawn: tuple[Floats, Floats] = self._drawer.draw(self.generators[0], self._rate, self.t, n)
         return drawn
 
-    def prepare(self, n: int) -> None:
+    def draw_ahead(self, n: int) -> None:
         if self._drawer is not None:
-            self._drawer.prepare(n)
+            self._drawer.draw_ahead(n)
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from continuized.process.prox import (
     nearest_in_domain,
     proximal_step,
 )
+from continuized.support.blas import inner
 from continuized.support.checkpoints.state import probe
-from continuized.support.threads import inner
 from continuized.support.validation import short_repr
 
 START_SLACK = 1e-6  # relative: how far a start may be outside, where a prox tells no value

@@ -1,8 +1,9 @@
 """Exponential gaps in compiled code: those of NumPy's generators, to the bit.
 
 NumPy draws a gap in 4 ns, and lets go of the interpreter's lock at every call; here it takes 2.5,
-with the time of its event, and many streams are drawn in one call.  Where there is no Numba, and
-for a few gaps, NumPy draws them.
+with the time of its event, and many streams are drawn in one call.  `BlockDrawer` draws the next
+block on another thread, with the same bits.  Where there is no Numba, and for a few gaps, NumPy
+draws them.
 
 A stream is a row of four words: the high and the low half of PCG64's state, and of its increment.
 PCG64 (O'Neill 2014) is x <- m x + c modulo 2^128; its word is the xor of the halves, rotated by
@@ -16,8 +17,6 @@ of all cases lies below the density for sure.
 from __future__ import annotations
 
 import math
-import os
-from concurrent.futures import Future
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -195,8 +194,8 @@ def draw_rows(states: Words, rate: float, t0: Array, n: int) -> tuple[Array, Arr
     return dt, t
 
 
-class Draw(NamedTuple):
-    """What a block of one stream is drawn from: the two numbers of PCG64, and the rest."""
+class BlockRequest(NamedTuple):
+    """A block of gaps of one stream: the two numbers of PCG64 before it, and how it is drawn."""
 
     state: int
     increment: int
@@ -204,8 +203,8 @@ class Draw(NamedTuple):
     t0: float
     n: int
 
-    def do(self) -> tuple[Array, Array, int]:
-        """The gaps, the times of their events, and the state after them."""
+    def draw(self) -> tuple[Array, Array, int]:
+        """The gaps, the times of their events after t0, and the state after them."""
         words = *divmod(self.state, _WORD), *divmod(self.increment, _WORD)
         states = np.array([words], np.uint64)
         dt, t = draw_rows(states, self.rate, np.array([self.t0]), self.n)
@@ -213,20 +212,17 @@ class Draw(NamedTuple):
         return dt[0], t[0], high * _WORD + low
 
 
-class Drawer:
-    """Draws blocks from a generator of PCG64; the next one, where it is told how long that will be,
-    on another thread while the last one is used.
+class BlockDrawer:
+    """Draws blocks from a generator of PCG64, the next one on another thread while the last one is
+    used, if it is told how long that will be.
 
     Nobody sees that: the generator moves on when a block is asked for, and what was drawn for
     another state of it, or for other numbers, is not used.
     """
 
     def __init__(self) -> None:
-        self._last: Draw | None = None
-        self._ahead: tuple[Draw, int, Future[Any]] | None = None
-
-    def __reduce__(self) -> Any:  # a copy begins anew: threads are not copied
-        return Drawer, ()
+        self._last: BlockRequest | None = None  # with the state and the time after it
+        self._ahead = threads.Ahead()
 
     def draw(
         self, generator: np.random.Generator, rate: float, t0: float, n: int
@@ -234,25 +230,17 @@ class Drawer:
         """Draw n gaps at this rate, and the times of their events after t0."""
         whole = generator.bit_generator.state
         now: Any = whole["state"]
-        asked = Draw(now["state"], now["inc"], rate, t0, n)
-        dt, t, now["state"] = self._take(asked) or asked.do()
+        asked = BlockRequest(now["state"], now["inc"], rate, t0, n)
+        dt, t, now["state"] = self._ahead.take(asked) or asked.draw()
         generator.bit_generator.state = whole
         self._last = asked._replace(state=now["state"], t0=float(t[-1]) if n else t0)
         return dt, t
 
-    def _take(self, asked: Draw) -> Any:
-        """Return what was drawn ahead, if it is what is asked for, and was begun."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is None or ahead[:2] != (asked, os.getpid()) or ahead[2].cancel():
-            return None
-        return ahead[2].result()
-
-    def prepare(self, n: int) -> None:
+    def draw_ahead(self, n: int) -> None:
         """Begin to draw the n gaps after the last ones."""
-        if self._last is not None and n >= LONG_BLOCK and threads.count() > 1:
+        if self._last is not None and n >= LONG_BLOCK:
             following = self._last._replace(n=n)
-            # A process that was forked has none of the threads.
-            self._ahead = following, os.getpid(), threads.begin(following.do)
+            self._ahead.begin(following, following.draw)
 
 
 def seed_states(words: Words) -> Words:

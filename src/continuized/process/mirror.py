@@ -27,8 +27,8 @@ from continuized.process.composite import Composite
 from continuized.process.methods import Continuized
 from continuized.process.prox import Prox, Separable, Simplex, check_prox, entry_step, is_at_most
 from continuized.support import validation as check
+from continuized.support.blas import inner
 from continuized.support.checkpoints.state import probe
-from continuized.support.threads import inner
 from continuized.support.validation import short_repr
 
 __all__ = ["Entropy", "Mirror", "PNorm"]

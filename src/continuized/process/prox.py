@@ -16,8 +16,8 @@ import numpy as np
 
 from continuized.problems.base import Array
 from continuized.support import validation as check
+from continuized.support.blas import inner, norm
 from continuized.support.display import show_line
-from continuized.support.threads import inner, norm
 
 __all__ = [
     "L1",

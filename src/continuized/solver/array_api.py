@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from continuized.problems.base import Problem, writes_into_out
-from continuized.support import threads
+from continuized.support import blas
 from continuized.support import validation as check
 
 NUMPY_TYPES = (np.ndarray, np.generic)  # arithmetic on arrays of no dimension gives the latter
@@ -56,7 +56,7 @@ def copy(x: Any) -> Any:
 def inner(u: Any, v: Any) -> float:
     """Return <u, v> of arrays of one shape."""
     if isinstance(u, NUMPY_TYPES):
-        return threads.inner(u.ravel(), v.ravel())
+        return blas.inner(u.ravel(), v.ravel())
     return float(namespace(u).sum(u * v))
 
 

@@ -41,7 +41,8 @@ from continuized.solver.kernels.coordinate_passes import (
 )
 from continuized.solver.kernels.gram import solve_cholesky
 from continuized.solver.metric import factor
-from continuized.support.threads import inner, interruptible, product_of_rows, sum_by_rows
+from continuized.support.blas import inner, sum_by_parts, transposed_product
+from continuized.support.threads import interruptible
 
 ALL_CHOSEN = 20  # coordinates, all of which are in the working set
 ROOM = 5.0  # times the root of their number may enter it; as many as are in it, if that is more
@@ -324,7 +325,7 @@ class _Hessian:
             columns.gather(chosen)
             A, n = columns.A, columns.A.shape[1]
             # Of the same array twice, as at first, BLAS makes one half.
-            H[old:] = sum_by_rows(
+            H[old:] = sum_by_parts(
                 n, float(n) * count * (count - old), lambda part: A[old:, part] @ A[:, part].T
             )
         H[:old, old:] = H[old:, :old].T
@@ -380,7 +381,7 @@ def _leap(H: Array, g: Array, x: Array, psi: Array) -> float:
     if step is None:
         return 0.0
     length, moved = find_way(part, step, psi, free)
-    g += product_of_rows(moved - part, rows)
+    g += transposed_product(rows, moved - part)
     x[free] = moved
     return float(length)
 

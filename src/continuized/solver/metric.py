@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.support import threads
+from continuized.support import blas
 from continuized.support import validation as check
 from continuized.support.display import show_line
 from continuized.support.threads import interruptible
@@ -172,7 +172,7 @@ def factor(P: Array, copied: bool = True) -> Array:
     n, stride, info = (ctypes.c_int(value) for value in (len(half), max(len(half), 1), 0))
     places = ctypes.byref(n), half.ctypes.data, ctypes.byref(stride), ctypes.byref(info)
     routine = _find_lapack("dpotrf")
-    with threads.blas_for(float(len(half)) ** 3 / 3.0):
+    with blas.by_size(float(len(half)) ** 3 / 3.0):
         routine(b"U", *places)  # LAPACK counts by columns: its upper is our lower
     if info.value:
         raise ValueError(NOT_DEFINITE)
@@ -272,17 +272,17 @@ class RowSpace(_Named):
         self._kernel = Dense.of(K)
         if constant:
             self._column = self._kernel.solve(roots)  # A^T times it is P^-1 of the constant's part
-            self._left = l2 * threads.inner(roots, self._column)
+            self._left = l2 * blas.inner(roots, self._column)
 
     def solve(self, g: Array) -> Array:
         flat, d = np.asarray(g, np.float64).ravel(), self._X.shape[1]
-        products = self._roots * threads.product(self._X, flat[:d])
+        products = self._roots * blas.product(self._X, flat[:d])
         along = self._kernel.solve(products)
         q = np.empty(self.size)
         if self._constant:
-            q[d] = b = (flat[d] - threads.inner(self._column, products)) / self._left
+            q[d] = b = (flat[d] - blas.inner(self._column, products)) / self._left
             along += self._l2 * b * self._column
-        np.subtract(flat[:d], threads.product_of_rows(self._roots * along, self._X), out=q[:d])
+        np.subtract(flat[:d], blas.transposed_product(self._X, self._roots * along), out=q[:d])
         q[:d] /= self._l2
         return q.reshape(g.shape)
 
@@ -292,7 +292,7 @@ def multiply_rows(X: Any) -> Array:
     X = X.astype(np.float64, copy=False)
     if not isinstance(X, np.ndarray):
         return np.asarray((X @ X.T).toarray())
-    with threads.blas_for(float(X.shape[0]) ** 2 * X.shape[1]):
+    with blas.by_size(float(X.shape[0]) ** 2 * X.shape[1]):
         return np.asarray(X @ X.T)
 
 
@@ -334,14 +334,14 @@ class Secant(_Named):
             self._last = kept
         pair = self._changes[self._last]
         pair[0], pair[1] = s, y  # given at once, they would be copied twice
-        self._along[self._last] = threads.inner(pair[0], pair[1])
+        self._along[self._last] = blas.inner(pair[0], pair[1])
         self._last += 1
         self._first = max(self._last - self._most, 0)
 
     def _find_scale(self) -> None:
         """Find what the base is multiplied by, so that it fits along the last change."""
         along, y = float(self._along[self._last - 1]), self._changes[self._last - 1, 1]
-        square = threads.inner(y, self._base.solve(y)) if along > 0.0 else 0.0
+        square = blas.inner(y, self._base.solve(y)) if along > 0.0 else 0.0
         self._scale = along / square if square > 0.0 else 1.0
 
     def solve(self, g: Array) -> Array:
@@ -369,7 +369,7 @@ class UserMetric(Metric):
                 f"metric.solve(g) must return real numbers in the shape of g, {g.shape}, "
                 f"got shape {q.shape} and dtype {q.dtype}"
             )
-        if threads.inner(g.ravel(), q.ravel()) < 0.0:
+        if blas.inner(g.ravel(), q.ravel()) < 0.0:
             raise ValueError(
                 "metric.solve must be that of a positive definite P, got g^T P^-1 g < 0"
             )

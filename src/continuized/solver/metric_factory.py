@@ -7,7 +7,8 @@ than columns, it is factored in the space of the rows (`RowSpace`).
 
 A run may also learn: its metric is corrected at every event by the last changes of the gradient
 (`Secant`).  It begins with the diagonal, and the first Hessian is made when the steps have cost as
-much.  Where the entries of X are few, the Hessian may be nearly diagonal, and every run begins so.
+much, or sooner where they are slow.  Where the entries of X are few, the Hessian may be nearly
+diagonal, and every run begins so.
 
 With K classes of probabilities p_i the curvature of row i is a matrix, diag(p_i) - p_i p_i^T = C_i,
 and H = sum_i (x_i x_i^T) x C_i / n + l2 I (x: Kronecker's product) has d K variables.  In the
@@ -41,7 +42,7 @@ from continuized.solver.metric import (
     RowSpace,
     multiply_rows,
 )
-from continuized.support import threads
+from continuized.support import blas, threads
 from continuized.support import validation as check
 from continuized.support.threads import interruptible
 
@@ -57,8 +58,8 @@ BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the da
 SPARSE_SLOWER = 3.0  # an entry of a sparse row, than one of a dense row
 FEW_CLASSES = 6  # one after the other: NumPy takes rows so short four times as long
 STEP = 1e6  # flops in the time that a step takes besides its gradient
-# Of the cost of a whole Hessian of several classes, after which it is made; where it is corrected
-# at every event, it is the only one of most runs, and better later, when x is nearer.
+# Of several classes: the part of the cost of a whole Hessian after which it is made; a larger one
+# where the metric learns, for then most runs make it once, and it is better nearer to the end.
 PART, LEARNING_PART = 0.25, 0.5
 SLOW = 0.1  # of the fall of f in the metric before: in a good one there is less left
 # Steps for which a metric stays: in coarse ones the momentum needs time.
@@ -67,7 +68,8 @@ FEWEST_STEPS = 4  # that a run takes in a new Hessian to its end
 # Where it is corrected at every event: for how many steps at least the diagonal and what comes
 # after it stay, and how many times as long as it costs.
 FIRST_STEPS, LEARNING_STEPS, LEARNING_LONGER = 12, 4, 2.0
-HOPELESS, HOPELESS_STEPS = 40.0, 6  # steps that a diagonal still needs, for which it stays so many
+# A diagonal that would need so many steps more is slow, and left after so many already.
+SLOW_DIAGONAL, SLOW_DIAGONAL_STEPS = 40.0, 6
 LENGTHS = 3  # of a first step that are tried, each with the curvature half way along the one before
 CHEAP = 2.0  # steps: for so little a whole Hessian is made from all rows
 FLOOR_GROWTH, MOST_FLOOR = 1e3, 1e9  # of what is added to the diagonal, in units of rounding
@@ -76,7 +78,8 @@ NEWTON = 6.0  # whole Hessians take a run to its end
 
 @dataclass(frozen=True)
 class MetricFactory:
-    """A kind of metric for a regression: `build` makes it, `steps` is when to make it anew.
+    """A kind of metric for a regression: `build` makes it, `steps_before_renewal` tells when to
+    make it anew.
 
     With several classes, "gram" begins with "blocks".
     """
@@ -128,8 +131,8 @@ class MetricFactory:
         if self.is_cheap:
             return 1.0
         p, v = self.problem, q.ravel()
-        square, penalised = threads.inner(g.ravel(), v), v[: p.column_count * p.classes]
-        penalty = p.l2 * threads.inner(penalised, penalised)
+        square, penalised = blas.inner(g.ravel(), v), v[: p.column_count * p.classes]
+        penalty = p.l2 * blas.inner(penalised, penalised)
         losses = p.sum_over_rows(sum_along_step, w.ravel(), v, square, penalty) / p.row_count
         L = float(losses + penalty) / square if square > 0.0 else 1.0
         return L if 0.0 < L < math.inf else 1.0
@@ -192,11 +195,11 @@ class MetricFactory:
         first = max(FIRST_STEPS, self._cost_after("diag")) if self.leaves_diagonal else math.inf
         return {**steps, "diag": first}
 
-    def least_steps(self, kind: str, left: float) -> float:
-        """After how many steps a metric of this kind is made anew, with so many left at the pace of
-        now."""
-        if kind == "diag" and self.leaves_diagonal and left > HOPELESS:
-            return max(HOPELESS_STEPS, self._cost_after(kind))
+    def steps_before_renewal(self, kind: str, left: float) -> float:
+        """For how many steps a metric of this kind stays, with so many left at the pace of now:
+        `steps`, but for a slow diagonal."""
+        if kind == "diag" and self.leaves_diagonal and left > SLOW_DIAGONAL:
+            return max(SLOW_DIAGONAL_STEPS, self._cost_after(kind))
         return self.steps[kind]
 
     def _cost_after(self, kind: str) -> float:
@@ -266,7 +269,7 @@ class MetricFactory:
             scales = np.maximum(p.column_scales, _least(p))
             # With an entry for each, for to divide a row of classes by one entry is slow.
             return Diagonal(np.repeat(scales, p.classes))
-        with threads.blas_on_one_thread():
+        with blas.on_one_thread():
             if kind == "rows":
                 q = p.curvatures(w, slice(None)) / p.row_count
                 roots = np.sqrt(q if p.shares is None else q * p.shares)
@@ -557,9 +560,8 @@ def _gram(rows: Any, factors: Array) -> Array:
     """The sum of z_i z_i^T over rows, z_i = x_i x f_i, on our own threads."""
     if not isinstance(rows, np.ndarray):
         return _sparse_gram(_outer(rows, factors))
-
     n, size = len(rows), rows.shape[1] * factors.shape[1]
-    return threads.gram_of_rows(n, size, lambda part: np.asarray(_outer(rows[part], factors[part])))
+    return blas.gram(n, size, lambda part: np.asarray(_outer(rows[part], factors[part])))
 
 
 def _sparse_gram(X: Any) -> Array:
@@ -567,7 +569,7 @@ def _sparse_gram(X: Any) -> Array:
 
     n, d = X.shape
     parts = threads.count() if count_pairs(np.diff(X.indptr)) > 10.0 * d * d else 1
-    cuts = [n * part // parts for part in range(parts + 1)]
+    cuts = threads.cut(n, parts)
     sums = np.zeros((parts, d, d))
     data = X.data.astype(np.float64, copy=False)
 

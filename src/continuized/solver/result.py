@@ -142,7 +142,11 @@ class Result(dict[str, Any]):
             raise AttributeError(f"this result has no {name!r}, only {', '.join(self)}") from None
 
     __setattr__ = dict.__setitem__
-    __delattr__ = dict.__delitem__
+
+    def __delattr__(self, name: str) -> None:
+        if name not in self:
+            self.__getattr__(name)  # which says what there is
+        del self[name]
 
     def at(self, t: ArrayLike, side: str = "right") -> tuple[Array, Array]:
         """Return (x_t, z_t), exactly, for 0 <= t <= the last event.  Needs record="path".

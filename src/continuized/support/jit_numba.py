@@ -136,13 +136,13 @@ def is_ours(thing: Any) -> bool:
 
 def jit(
     function: Callable[..., Any], signature: Any = None, *, cached: bool = True,
-    around: bool = False, **options: Any,
+    inlines: bool = False, **options: Any,
 ) -> Any:  # fmt: skip
     """Compile a function; with a signature, at once and for those types only.
 
-    around: what it calls, a user's function, is written into it.
+    inlines: what it calls, a user's function, is written into it, which LLVM alone would not do.
     """
-    compiler = _CompilerAround if around else _Compiler
+    compiler = _InliningCompiler if inlines else _Compiler
     usual = {"fastmath": FASTMATH, "nogil": True, "no_cfunc_wrapper": True}
     dispatcher: Any = njit(**usual | {"pipeline_class": compiler} | options)(function)
     dispatcher._compiler.compile = _compile_alone(dispatcher._compiler.compile)
@@ -537,10 +537,10 @@ class _InnerCompiler(_Compiler):
     library_class = _InnerLibrary
 
 
-class _Around(_Library):
+class _InliningLibrary(_Library):
     """The code of a function around a user's own, which LLVM writes into it.
 
-    It would not by itself, for the code is long by then: its loops are made of vectors already.
+    LLVM alone would not, for the code is long by then: its loops are made of vectors already.
     """
 
     def __init__(self, codegen: Any, name: str) -> None:
@@ -553,14 +553,14 @@ class _Around(_Library):
 
     def _optimize_final_module(self) -> None:
         for function in self._final_module.functions:
-            is_refused = any(b"noinline" in each for each in function.attributes)
-            if function.name in self._called and not (function.is_declaration or is_refused):
+            is_noinline = any(b"noinline" in each for each in function.attributes)
+            if function.name in self._called and not (function.is_declaration or is_noinline):
                 function.add_function_attribute("alwaysinline")
         super()._optimize_final_module()
 
 
-class _CompilerAround(_Compiler):
-    library_class = _Around
+class _InliningCompiler(_Compiler):
+    library_class = _InliningLibrary
 
 
 INNER: dict[str, Any] = {

@@ -13,7 +13,7 @@ from continuized.process.composite import Composite
 from continuized.process.mirror import make_composite
 from continuized.process.stepper import Status
 from continuized.support import validation as check
-from continuized.support.threads import norm
+from continuized.support.blas import norm
 
 ACCURACY = 1e-11  # of the gradient mapping at x*, relative to the gradient of f at x_0
 MOST_EVENTS = 50_000  # to find x*; cheap for f's of moderate size

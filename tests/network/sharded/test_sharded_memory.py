@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import continuized as cz
-from continuized.problems.regression import models
+from continuized.support import blas
 from tests.helpers.shards import without_processes
 
 # |g| <= 1e-9 in the dual norm of the Hessian, whose eigenvalues are above 0.01 at the minimiser.
@@ -62,7 +62,7 @@ def test_sums_over_mapped_files_hold_a_small_part_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_processes(monkeypatch)
-    monkeypatch.setattr(models, "GRAM_BLOCK", 2**16)
+    monkeypatch.setattr(blas, "ENTRIES_AT_ONCE", 2**16)
     folders, star = write_shards(tmp_path, 2, 20_000, 50)
     (X, y), read = block(50), cz.network.Sharded.read
     W = np.random.default_rng(1).standard_normal((50, 2))

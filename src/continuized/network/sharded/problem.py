@@ -31,7 +31,7 @@ from continuized.problems.regression import questions
 from continuized.problems.regression.interface import ALL_ROWS, Regression
 from continuized.problems.regression.linear import Linear
 from continuized.problems.regression.spectrum import Spectrum, bound_spectrum, count_gram_work
-from continuized.support import threads
+from continuized.support import blas
 from continuized.support import validation as check
 
 
@@ -256,7 +256,7 @@ class Sharded(Regression):
 
     def _find_penalty(self, w: Array) -> float:
         penalised = w[: self.column_count * self.classes]
-        return 0.5 * self.l2 * threads.inner(penalised, penalised)
+        return 0.5 * self.l2 * blas.inner(penalised, penalised)
 
     def _finish_gradient(self, slopes: Array, w: Array, x: ArrayLike) -> Array:
         """Take the mean, add the slope of the penalty, and return it as x is."""

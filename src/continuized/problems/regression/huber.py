@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array
 from continuized.problems.regression.models import SingleOutput
 from continuized.support import validation as check
-from continuized.support.threads import inner, product_of_rows
+from continuized.support.blas import inner, transposed_product
 
 MOST_STEPS = 50  # of Newton to a scale
 CLOSE = 1e-14  # relative: the scale stays as it is
@@ -104,7 +104,7 @@ class ScaledHuber(SingleOutput):
         f = 0.5 * (s + inner(slopes, 2.0 * r - inside) / (n * s))
         f += 0.5 * self.l2 * inner(w[:d], w[:d])
         g = np.empty(self.dim)
-        g[:d] = self.l2 * w[:d] - product_of_rows(slopes, self.X) / (n * s)
+        g[:d] = self.l2 * w[:d] - transposed_product(self.X, slopes) / (n * s)
         g[d:] = -slopes.sum() / (n * s)
         return f, g.astype(x.dtype, copy=False).reshape(x.shape)
 
@@ -145,11 +145,11 @@ class ScaledHuber(SingleOutput):
         found, d = np.empty((self.dim, self.dim)), self.X.shape[1]
         found[:d, :d] = self._weighted_gram(self.X, q)
         if self.intercept:
-            found[d, :d] = found[:d, d] = product_of_rows(q, self.X)
+            found[d, :d] = found[:d, d] = transposed_product(self.X, q)
             found[d, d] = q.sum()
         square = inner(q * r, r)
         if s > self.least_scale and square > 0.0:
-            along = product_of_rows(q * r, self.X)
+            along = transposed_product(self.X, q * r)
             change = np.append(along, (q * r).sum())[: self.dim]
             found -= np.outer(change, change) / square
         found /= len(r) * s

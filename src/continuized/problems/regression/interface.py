@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
 from continuized.problems.regression.spectrum import Spectrum
-from continuized.support import threads
+from continuized.support import blas
 
 ALL_ROWS = slice(None)
 
@@ -130,7 +130,7 @@ class Regression(Problem):
         mean = self.column_means[: self.column_count]
         size = float(self.square_sums.sum()) / self.row_count + 1.0
         rounding = self.row_count * math.ulp(1.0) * math.sqrt(size)
-        return max(self.spectrum.smallest, mu_by_l2(self.l2, threads.norm(mean) + rounding))
+        return max(self.spectrum.smallest, mu_by_l2(self.l2, blas.norm(mean) + rounding))
 
     @property
     def coordinate_L(self) -> Array:

@@ -20,7 +20,7 @@ from continuized.problems.losses import SQUARED
 from continuized.problems.regression.data import check_data, check_weights
 from continuized.problems.regression.interface import ALL_ROWS, Regression
 from continuized.problems.regression.spectrum import Spectrum, count_pairs, spectrum
-from continuized.support import threads
+from continuized.support import blas, threads
 from continuized.support import validation as check
 
 LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e280  # for the largest sum of squares
@@ -81,7 +81,7 @@ class Linear(Regression):
     def sum_over_rows(
         self, question: Callable[..., Any], *arguments: Any, index: Any = ALL_ROWS
     ) -> Any:
-        with threads.blas_on_one_thread():
+        with blas.on_one_thread():
             return question(self, index, *arguments)
 
     @property
@@ -156,7 +156,7 @@ class Linear(Regression):
         if not w[:d].any():  # as where most runs begin
             zeros = np.zeros((rows.shape[0], *w.shape[1:]), np.result_type(rows.dtype, w))
             return np.asarray(zeros + constant)
-        return np.asarray(threads.product(rows, w[:d]) + constant)
+        return np.asarray(blas.product(rows, w[:d]) + constant)
 
     def _rows(self, index: Any) -> Any:
         """Return X[index]; all of X without the copy that SciPy would make."""
@@ -195,7 +195,7 @@ class Linear(Regression):
         """The weighted mean of each column of X, and 1 for the intercept."""
         n = len(self.y)
         shares = np.ones(n) if self.shares is None else self.shares
-        means = threads.product_of_rows(shares, self.X).ravel() / n
+        means = blas.transposed_product(self.X, shares).ravel() / n
         return np.append(means, 1.0) if self.intercept else means
 
     def mean_squares(self, y: Array, w: Array) -> Array:

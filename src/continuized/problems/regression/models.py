@@ -14,15 +14,13 @@ from continuized.problems.base import NOT_FINITE, Array, Compiled, flat, pack
 from continuized.problems.losses import LOGISTIC, SOFTMAX, SQUARED, logistic_second_slope
 from continuized.problems.regression.data import INT32_MAX, check_class_labels, check_labels
 from continuized.problems.regression.linear import Linear, squares_of
-from continuized.support import threads
+from continuized.support import blas, threads
 from continuized.support.threads import interruptible
 
 DIRECT_UP_TO = 2000  # the number of variables for which the minimiser is computed directly,
 DIRECT_ENTRIES = 2**25  # unless X has more entries than this
 BLOCK = 2**17  # entries of X that softmax takes at once, or some more: they stay in cache
-GRAM_BLOCK = 2**22  # entries of scaled rows that are made at once
 LEAST_ROWS = 64
-SMALL_WORK = 1e6  # products, which BLAS does on one thread anyway
 
 MOST_STEPS = 100
 MOST_HALVINGS = 40
@@ -165,7 +163,7 @@ class SingleOutput(Linear):
             each = np.ones(n) if factors is None else factors
             inner, found = found, np.empty((m + 1, m + 1))
             found[:m, :m] = inner
-            found[m, :m] = found[:m, m] = threads.product_of_rows(each, A).ravel() / n
+            found[m, :m] = found[:m, m] = blas.transposed_product(A, each).ravel() / n
             found[m, m] = each.sum() / n
         found.flat[: m * size : size + 1] += self.l2
         return found
@@ -180,9 +178,9 @@ class SingleOutput(Linear):
             return np.asarray((scaled.T @ scaled).toarray())
         n, m = A.shape
         if factors is None:
-            return threads.gram_of_rows(n, m, lambda part: A[part].astype(np.float64, copy=False))
+            return blas.gram(n, m, lambda part: A[part].astype(np.float64, copy=False))
         roots = np.sqrt(factors)[:, np.newaxis]
-        return threads.gram_of_rows(n, m, lambda part: A[part] * roots[part])
+        return blas.gram(n, m, lambda part: A[part] * roots[part])
 
     def _compile(self, dtype: Any) -> Compiled | None:
         from continuized.problems.kernels import compile_problem
@@ -231,7 +229,7 @@ class LeastSquares(SingleOutput):
         if self.is_sparse or self.is_weighted or self.X.dtype != np.float64:
             return super().trace
         entries = self.X.ravel()
-        with threads.blas_on_one_thread():
+        with blas.on_one_thread():
             mean = float(np.vdot(entries, entries)) / self.row_count
         return mean + self.l2 * self.column_count + self.intercept
 
@@ -355,20 +353,20 @@ class SoftmaxRegression(Linear):
         point = flat(x, self.dim)
         W = np.array(point.reshape(-1, self.classes).T, np.float64, order="C")
         n, d = self.row_count, self.column_count
-        if self.entry_count * self.classes < SMALL_WORK:
+        if self.entry_count * self.classes < blas.ON_ONE_ANYWAY:
             total, gradient = self._sum_rows(W, 0, n)
         else:
             total, gradient = self._sum_in_parts(W)
         gradient /= n
         gradient[:, :d] += self.l2 * W[:, :d]
-        f = total / n + 0.5 * self.l2 * threads.norm(W[:, :d]) ** 2
+        f = total / n + 0.5 * self.l2 * blas.norm(W[:, :d]) ** 2
         return f, gradient.T.astype(point.dtype, copy=False).reshape(x.shape)
 
     def _sum_in_parts(self, W: Array) -> tuple[float, Array]:
         """What `_sum_rows` gives for all rows, by all threads, if they are many."""
         n, parts = self.row_count, self._parts
-        cuts = [n * part // parts for part in range(parts + 1)]
-        with threads.blas_on_one_thread():
+        cuts = threads.cut(n, parts)
+        with blas.on_one_thread():
             sums = threads.in_parts(lambda i: self._sum_rows(W, cuts[i], cuts[i + 1]), parts)
         return sum(total for total, _ in sums), np.asarray(sum(slopes for _, slopes in sums))
 
@@ -422,8 +420,8 @@ class SoftmaxRegression(Linear):
         chosen = np.arange(self.dim) if variables is None else np.asarray(variables)
         columns, kinds = np.divmod(chosen, self.classes)
         found = np.zeros((len(chosen), len(chosen)))
-        at_once = max(GRAM_BLOCK // max(len(chosen), 1), 1)
-        with threads.blas_on_one_thread():
+        at_once = max(blas.ENTRIES_AT_ONCE // max(len(chosen), 1), 1)
+        with blas.on_one_thread():
             for start in range(0, n, at_once):
                 rows, p = self.sample_curvatures(W, slice(start, start + at_once))
                 A = rows[:, columns]

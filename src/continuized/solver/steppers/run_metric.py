@@ -75,20 +75,21 @@ class RunMetric(Checkpointed):
         return metric
 
     def is_due(self, since: int, found: float, tol: float | None) -> bool:
-        """Tell whether the steps since it was made have cost as much as another one; if it is
-        corrected, also whether the steps to tol, at the pace of now, would cost more.
+        """Tell whether it has stayed for as many steps as it should; if it is corrected, also
+        whether the steps to tol, at the pace of now, would cost more than another one.
 
         found: the criterion of now.
         """
         if self.factory is None:
             return False
         left = self._steps_left(since, found, tol)
-        if since < self.factory.least_steps(self.kind, left):
+        if since < self.factory.steps_before_renewal(self.kind, left):
             return False
         return math.isinf(left) or left > self.factory.renewal_cost(self.kind)
 
     def _steps_left(self, since: int, found: float, tol: float | None) -> float:
-        """How many steps it takes to tol at the pace of now; infinity where that says nothing."""
+        """How many steps it takes to tol at the pace of now; infinity where the criterion does not
+        fall, there is no tol, or the metric does not learn."""
         if not (self.corrects and tol and 0.0 < found < self.least < math.inf):
             return math.inf
         pace = math.log(self.least / found) / since

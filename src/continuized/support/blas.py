@@ -1,0 +1,196 @@
+"""Products of vectors and matrices beside our own threads, and how many threads BLAS has.
+
+The threads of BLAS go on spinning for up to a tenth of a second after a call, on the cores that our
+own passes want next: these take twice as long then.  So sums over vectors do without BLAS, and what
+a run asks of it keeps to the calling thread (`on_one_thread`); long rows are shared out among our
+own threads, each of which calls BLAS (`product` and what follows it).  A run as a whole does not
+keep BLAS to one thread, but those of the estimators: a gradient of the user's own may want all.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuized.support import threads
+
+try:
+    # What np.einsum calls, without a look for arrays of other libraries, which takes longer than a
+    # short sum.
+    from numpy._core.multiarray import c_einsum as _einsum
+except ImportError:
+    _einsum = np.einsum
+
+# Operations
+ON_ONE_ANYWAY = 1.5e5  # BLAS takes no other thread for fewer
+SHARED_FROM = 2e7  # here another thread of ours gains more than it takes to wake it
+ALL_THREADS_FROM = 2e9  # here the threads of BLAS gain more than they cost when they spin
+PER_ENTRY = 20.0  # in the time in which an entry of a matrix comes from memory
+
+ENTRIES_AT_ONCE = 2**22  # of rows that are made for a product, by each thread
+
+
+def inner(u: NDArray[Any], v: NDArray[Any]) -> float:
+    """<u, v> of vectors, without BLAS."""
+    return float(_einsum("i,i->", u, v))
+
+
+def norm(v: NDArray[Any]) -> float:
+    """The Euclidean norm of an array, without BLAS."""
+    flat = v.ravel()
+    return math.sqrt(inner(flat, flat))
+
+
+# How many threads BLAS has: a number of the whole process.
+
+
+@cache
+def _libraries(has_scipy: bool) -> list[Any]:
+    """The libraries of linear algebra that are loaded, by whether SciPy's own may be one."""
+    from threadpoolctl import ThreadpoolController
+
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+def _set_number(library: Any, number: int) -> None:
+    """Let a library have so many threads, whichever thread asks: threadpoolctl's own way, since
+    3.7, does nothing in any other than the first that ever asked, and the lock below is enough."""
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(number)
+
+
+_lock = threading.Lock()
+_depth = 0  # blocks under way, in all threads
+# While there are any: each library, by its file, and how many threads it had before.
+_held: dict[str, tuple[Any, int]] = {}
+
+
+@contextmanager
+def on_one_thread() -> Iterator[None]:
+    """While the block runs, BLAS keeps to the calling thread.
+
+    Not by threadpoolctl's own block: what it finds out of the libraries takes longer than a small
+    product.
+    """
+    global _depth
+    if not threads.HAS_THREADS:
+        yield
+        return
+    with _lock:
+        for library in _libraries("scipy.linalg" in sys.modules):
+            if library.filepath not in _held:
+                _held[library.filepath] = library, library.num_threads
+                _set_number(library, 1)
+        _depth += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _depth -= 1
+            if not _depth:
+                for library, number in _held.values():
+                    _set_number(library, number)
+                _held.clear()
+
+
+@contextmanager
+def by_size(operations: float) -> Iterator[None]:
+    """While the block runs, BLAS keeps to the calling thread, unless the work is so long that its
+    own threads gain more than they cost: then it has all that it had, even within `on_one_thread`.
+
+    Blocks of other threads have them too for that time.
+    """
+    with on_one_thread():
+        is_long = operations >= ALL_THREADS_FROM and threads.HAS_THREADS
+        if is_long:
+            with _lock:
+                for library, number in _held.values():
+                    _set_number(library, number)
+        try:
+            yield
+        finally:
+            if is_long:
+                with _lock:
+                    for library, _ in _held.values():
+                        _set_number(library, 1)
+
+
+# Products on our own threads
+
+
+def product(X: Any, v: NDArray[Any]) -> NDArray[Any]:
+    """X v for a vector or for few columns, the rows of a dense X shared out."""
+    if not isinstance(X, np.ndarray):
+        return np.asarray(X @ v)
+    operations = float(X.size) * PER_ENTRY * (v.shape[1] if v.ndim == 2 else 1)
+    if v.ndim == 1:
+        parts = _by_parts(len(X), operations, lambda rows: X[rows] @ v)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    # BLAS is twice as quick with the few columns of v as rows.
+    columns = np.ascontiguousarray(v.T)
+    parts = _by_parts(len(X), operations, lambda rows: columns @ X[rows].T)
+    return (parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)).T
+
+
+def transposed_product(X: Any, u: NDArray[Any]) -> NDArray[Any]:
+    """X^T u for a vector, the rows of a dense X shared out."""
+    if not isinstance(X, np.ndarray):
+        return np.asarray(u @ X)
+    return sum_by_parts(len(X), float(X.size) * PER_ENTRY, lambda rows: u[rows] @ X[rows])
+
+
+def gram(n: int, size: int, scale: Callable[[slice], NDArray[Any]]) -> NDArray[Any]:
+    """S^T S of an S of n rows of this size, which are shared out: scale(rows) makes some of them,
+    for all together may be too many."""
+    at_once = max(ENTRIES_AT_ONCE // max(size, 1), 1)
+
+    def multiply(rows: slice) -> NDArray[Any]:
+        starts = range(rows.start, max(rows.stop, rows.start + 1), at_once)
+        blocks = (scale(slice(start, min(start + at_once, rows.stop))) for start in starts)
+        return _add_up(S.T @ S for S in blocks)
+
+    return sum_by_parts(n, float(n) * size * size, multiply)
+
+
+def sum_by_parts(n: int, operations: float, work: Callable[[slice], NDArray[Any]]) -> NDArray[Any]:
+    """The sum of work(part) over parts of range(n), a part for each of our threads.
+
+    operations: what BLAS does for all of them; it keeps to one thread in each.
+    """
+    return _add_up(_by_parts(n, operations, work))
+
+
+def _add_up(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    """The sum, in place of the first."""
+    left = iter(parts)
+    total = next(left)
+    for other in left:
+        total += other
+    return total
+
+
+def _by_parts(
+    n: int, operations: float, work: Callable[[slice], NDArray[Any]]
+) -> list[NDArray[Any]]:
+    """What `sum_by_parts` adds up."""
+    if operations < ON_ONE_ANYWAY:
+        return [work(slice(0, n))]
+    parts = 1 if operations < SHARED_FROM else threads.count()
+    with on_one_thread():
+        if parts == 1:
+            return [work(slice(0, n))]
+        cuts = threads.cut(n, parts)
+
+        # Other threads do not have the caller's errstate.  What overflows is seen in the answer.
+        @np.errstate(over="ignore", invalid="ignore")
+        def of_part(i: int) -> NDArray[Any]:
+            return work(slice(cuts[i], cuts[i + 1]))
+
+        return threads.in_parts(of_part, parts)
