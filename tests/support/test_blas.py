@@ -143,7 +143,8 @@ fits = {
     "Poisson": lambda: models.ContinuizedPoissonRegressor(**options).fit(
         X, np.abs(np.round(score))),
     "few columns": lambda: cz.minimize(
-        cz.problems.SoftmaxRegression(X[:4900, :20], classes[:4900], 1e-2), np.zeros(20 * (classes.max() + 1)),
+        cz.problems.SoftmaxRegression(X[:4900, :20], classes[:4900], 1e-2),
+        np.zeros(20 * (classes.max() + 1)),
         method="auto", tol=1e-8, rng=0),
     "rows": lambda: cz.minimize(
         cz.problems.LogisticRegression(few, np.sign(few[:, 0]), 1e-2), np.zeros(2000),

@@ -204,7 +204,7 @@ def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any,
         return "continuized", None, REASON_KNOWN_L if problem.L is not None else REASON_UNKNOWN_L
     n, d = problem.row_count, problem.variables
     kind = best_kind(problem)
-    wide = d > EASILY_FACTORED and n < d and kind != "diag"
+    wide = d > EASILY_FACTORED and n < d and kind not in ("diag", "rows")
     has_dual = problem.is_here and problem.is_plain and problem.loss in (SQUARED, LOGISTIC)
     if wide and has_dual and _dual_is_well_conditioned(problem):
         # Imported here: no other run of `minimize` needs the marked methods.
