@@ -620,3 +620,18 @@ def test_handwritten_digits_take_few_events(seed: int) -> None:
     step = np.linalg.lstsq(H.reshape(650, 650), g.ravel(), rcond=1e-13)[0]
     assert 0.5 * g.ravel() @ step <= 1e-8 * f
     assert model.n_iter_[0] <= 60
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_newtons_last_steps_go_far_beyond_tol(seed: int) -> None:
+    """The third one, too: after two, the gradient here is 2e-9 and more in the Hessian's norm."""
+    rng = np.random.default_rng(seed)
+    X, n = rng.standard_normal((300, 5)), 300
+    y = X @ rng.standard_normal(5) + rng.logistic(size=n) > 0.0
+    model = ContinuizedLogisticRegression(random_state=0).fit(X, y)
+    A, penalty = np.c_[X, np.ones(n)], np.append(np.full(5, 1.0 / n), 0.0)
+    w = np.append(model.coef_, model.intercept_)
+    p = expit(A @ w)
+    g = A.T @ (p - y) / n + penalty * w
+    H = (A.T * (p * (1.0 - p))) @ A / n + np.diag(penalty)
+    assert np.sqrt(g @ np.linalg.solve(H, g)) <= 3e-10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -207,3 +208,16 @@ def test_a_gap_that_is_negative_is_refused(wrong: float) -> None:
     gaps[13] = wrong
     with pytest.raises(ValueError, match="must draw gaps >= 0"):
         clocks.Stream(lambda n: gaps).draw(20)
+
+
+def test_a_stream_of_the_users_own_need_only_draw() -> None:
+    class Halves:
+        def stream(self) -> Any:
+            return self
+
+        def draw(self, n: int) -> Any:
+            return cz.clock.Unit().stream().draw(n)
+
+    p = cz.problems.Quadratic([1.0, 2.0])
+    r = cz.minimize(p, np.ones(2), clock=Halves(), L=2.0, mu=1.0, maxiter=4)
+    assert r.nit == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -11,6 +12,8 @@ from scipy import sparse
 
 import continuized as cz
 from continuized import Status
+from continuized.process.random_streams import seed_sequence
+from continuized.solver.metric_factory import make_factory
 from tests.helpers.metric_problems import RNG, definite, regression
 
 pytestmark = pytest.mark.blas
@@ -168,3 +171,16 @@ def test_squares_that_overflow_are_told_in_a_sentence(
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match="squares overflow"):
             cz.minimize(p, np.zeros(p.dim), metric=metric)
+
+
+def test_a_slow_diagonal_is_left_sooner() -> None:
+    X, y = RNG(0).standard_normal((400, 12)), np.sign(RNG(1).standard_normal(400))
+    p = cz.problems.LogisticRegression(X, y, 1e-3)
+    learning, plain = (
+        make_factory("gram", p, seed_sequence(0), learns) for learns in (True, False)
+    )
+    assert learning.leaves_diagonal
+    for left, steps in ((41.0, 6), (math.inf, 6), (40.0, 12), (1.0, 12)):
+        assert learning.steps_before_renewal("diag", left) == steps
+        assert learning.steps_before_renewal("gram", left) == learning.steps["gram"]
+    assert plain.steps_before_renewal("gram", math.inf) == plain.steps["gram"]

@@ -15,14 +15,16 @@ import pytest
 import scipy.linalg
 import scipy.sparse
 
+from continuized.solver.metric import factor, multiply_rows
 from continuized.support import blas, threads
+from continuized.support.jit import HAS_NUMBA
 
 # The threads of BLAS.  Its library may have one alone, on one core: it is given two.
 
 
 @pytest.fixture
 def libraries() -> Iterator[list[Any]]:
-    found = blas._libraries("scipy.linalg" in sys.modules)
+    found = blas._libraries(blas.SCIPYS in sys.modules)
     before = [library.num_threads for library in found]
     assert found
     for library in found:
@@ -91,16 +93,16 @@ def test_a_library_that_is_loaded_within_a_block_is_held_by_the_next(
     monkeypatch.setattr(
         blas, "_libraries", lambda has_scipy: libraries if has_scipy else libraries[:-1]
     )
-    module = sys.modules.pop("scipy.linalg")
+    module = sys.modules.pop(blas.SCIPYS)
     try:
         with blas.on_one_thread():
             assert late.num_threads == 2
-            sys.modules["scipy.linalg"] = module
+            sys.modules[blas.SCIPYS] = module
             with blas.on_one_thread():
                 assert late.num_threads == 1
         assert numbers(libraries) == {2}
     finally:
-        sys.modules["scipy.linalg"] = module
+        sys.modules[blas.SCIPYS] = module
 
 
 QUIET_FITS = """
@@ -202,9 +204,62 @@ def test_products_are_those_of_numpy(shared: None, shape: tuple[int, int], dtype
     np.testing.assert_array_equal(S, kept)
 
 
-def test_what_overflows_in_a_product_is_seen_in_the_answer(shared: None) -> None:
+@pytest.mark.parametrize("how", ["ignore", "warn", "raise"])
+def test_what_overflows_in_a_product_is_told_as_the_caller_wants(shared: None, how: Any) -> None:
     X = np.full((6, 2), 1e308)
-    with warnings.catch_warnings(), np.errstate(over="ignore"):
-        warnings.simplefilter("error")
-        assert np.all(np.isinf(blas.product(X, np.full(2, 10.0))))
-        assert np.all(np.isinf(blas.transposed_product(X, np.full(6, 10.0))))
+    for multiply, v in (
+        (blas.product, np.full(2, 10.0)),
+        (blas.transposed_product, np.full(6, 10.0)),
+    ):
+        with warnings.catch_warnings(record=True) as seen, np.errstate(over=how):
+            warnings.simplefilter("always")
+            if how == "raise":
+                with pytest.raises(FloatingPointError):
+                    multiply(X, v)
+            else:
+                assert np.all(np.isinf(multiply(X, v)))
+        assert bool(seen) is (how == "warn")
+
+
+def test_the_parts_of_a_gram_matrix_are_no_larger_than_their_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threads, "count", lambda: 64)
+    monkeypatch.setattr(blas, "SHARED_FROM", 0.0)
+    for n, size, most in ((1000, 300, 3), (200, 300, 1)):
+        asked: list[slice] = []
+        S = np.random.default_rng(0).standard_normal((n, size))
+
+        def scale(rows: slice, S: Any = S, asked: Any = asked) -> Any:
+            asked.append(rows)
+            return S[rows]
+
+        np.testing.assert_allclose(blas.gram(n, size, scale), S.T @ S, rtol=1e-12, atol=1e-10)
+        assert len(asked) == most
+        assert sum(rows.stop - rows.start for rows in asked) == n
+
+
+def test_large_factors_and_products_say_how_long_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a size, BLAS is to have all its threads."""
+    told: list[float] = []
+    by_size = blas.by_size
+
+    def note(operations: float) -> Any:
+        told.append(operations)
+        return by_size(operations)
+
+    monkeypatch.setattr(blas, "by_size", note)
+    factor(np.eye(300))
+    multiply_rows(np.ones((40, 50)))
+    assert told == ([300.0**3 / 3.0] if HAS_NUMBA else []) + [40.0**2 * 50.0]
+
+
+def test_a_fork_within_a_block_of_another_thread_leaves_no_lock(libraries: list[Any]) -> None:
+    blas._lock.acquire()
+    try:
+        blas._after_fork()  # in the child
+        with blas.on_one_thread():
+            assert numbers(libraries) == {1}
+        assert numbers(libraries) == {2}
+    finally:
+        assert not blas._lock.locked()

@@ -147,3 +147,35 @@ def test_an_event_that_takes_long_has_a_thread_of_its_own(monkeypatch: pytest.Mo
     sliced = [operations for operations, name in asked if name == "run_slice"]
     assert len(sliced) >= 5  # one event a slice: each takes half a second, by this clock
     assert min(sliced) > threads.QUICK
+
+
+class NoThreads:
+    """A pool that can start no thread."""
+
+    def submit(self, *_: Any) -> Any:
+        raise RuntimeError("can't start new thread")
+
+
+def test_where_no_thread_can_be_started_the_caller_does_it_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threads, "_pool", lambda *_: NoThreads())
+    monkeypatch.setattr(threads, "count", lambda: 3)
+    done: list[int] = []
+    threads.in_parts(done.append, 3)
+    assert done == [0, 1, 2]
+    ahead = threads.Ahead()
+    ahead.begin("question", lambda: 1)
+    assert ahead.take("question") is None
+
+
+def test_an_answer_ahead_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "count", lambda: 2)
+    ahead = threads.Ahead()
+    for question, answer in (("question", 1), ("another", None)):
+        ahead.begin("question", lambda: 1)
+        assert ahead._begun is not None
+        ahead._begun[-1].result()
+        assert ahead.take(question) == answer
+        assert ahead._begun is None
+        assert ahead.take("question") is None

@@ -67,8 +67,9 @@ class Loop(Checkpointed):
                 events = self.stream.draw(stepper.next_block(maxiter - stepper.k))
                 if events.size == 0:
                     break
-                # A guess: where `next_block` asks for another number, it is drawn again.
-                self.stream.draw_ahead(min(events.size, maxiter - stepper.k - events.size))
+                if isinstance(self.stream, Stream):  # a user's own need not be
+                    # A guess: where `next_block` asks for another number, it is drawn again.
+                    self.stream.draw_ahead(min(events.size, maxiter - stepper.k - events.size))
                 status = self._take(events)
                 if checkpointer is not None and status in MAY_GO_ON and stepper.savable:
                     checkpointer.save_if_due(self)

@@ -10,9 +10,10 @@ keep BLAS to one thread, but those of the estimators: a gradient of the user's o
 from __future__ import annotations
 
 import math
+import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -35,7 +36,8 @@ SHARED_FROM = 2e7  # here another thread of ours gains more than it takes to wak
 ALL_THREADS_FROM = 2e9  # here the threads of BLAS gain more than they cost when they spin
 PER_ENTRY = 20.0  # in the time in which an entry of a matrix comes from memory
 
-ENTRIES_AT_ONCE = 2**22  # of rows that are made for a product, by each thread
+ENTRIES_AT_ONCE = 2**22  # of rows that are made for a product
+SCIPYS = "scipy.linalg._fblas"  # is known once SciPy's own BLAS is loaded
 
 
 def inner(u: NDArray[Any], v: NDArray[Any]) -> float:
@@ -72,6 +74,17 @@ _depth = 0  # blocks under way, in all threads
 _held: dict[str, tuple[Any, int]] = {}
 
 
+def _after_fork() -> None:
+    """Forget the blocks of threads that a process does not have after it was forked; the next block
+    to end gives BLAS its threads back."""
+    global _lock, _depth
+    _lock, _depth = threading.Lock(), 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 @contextmanager
 def on_one_thread() -> Iterator[None]:
     """While the block runs, BLAS keeps to the calling thread.
@@ -84,7 +97,7 @@ def on_one_thread() -> Iterator[None]:
         yield
         return
     with _lock:
-        for library in _libraries("scipy.linalg" in sys.modules):
+        for library in _libraries(SCIPYS in sys.modules):
             if library.filepath not in _held:
                 _held[library.filepath] = library, library.num_threads
                 _set_number(library, 1)
@@ -93,7 +106,7 @@ def on_one_thread() -> Iterator[None]:
         yield
     finally:
         with _lock:
-            _depth -= 1
+            _depth = max(_depth - 1, 0)  # of a process that was forked meanwhile it is 0
             if not _depth:
                 for library, number in _held.values():
                     _set_number(library, number)
@@ -148,49 +161,54 @@ def transposed_product(X: Any, u: NDArray[Any]) -> NDArray[Any]:
 
 def gram(n: int, size: int, scale: Callable[[slice], NDArray[Any]]) -> NDArray[Any]:
     """S^T S of an S of n rows of this size, which are shared out: scale(rows) makes some of them,
-    for all together may be too many."""
-    at_once = max(ENTRIES_AT_ONCE // max(size, 1), 1)
+    for beside rows that are mapped from a file, all together may find no room.
+
+    A part has as many rows as entries in each, at least: its own S^T S is no larger than it.
+    """
+    most = max(n // max(size, 1), 1)
+    at_once = max(ENTRIES_AT_ONCE // (max(size, 1) * min(threads.count(), most)), 1)
 
     def multiply(rows: slice) -> NDArray[Any]:
-        starts = range(rows.start, max(rows.stop, rows.start + 1), at_once)
-        blocks = (scale(slice(start, min(start + at_once, rows.stop))) for start in starts)
-        return _add_up(S.T @ S for S in blocks)
+        total = np.zeros((0, 0))
+        for start in range(rows.start, max(rows.stop, rows.start + 1), at_once):
+            S = scale(slice(start, min(start + at_once, rows.stop)))
+            if start == rows.start:
+                total = S.T @ S
+            else:
+                total += S.T @ S
+        return total
 
-    return sum_by_parts(n, float(n) * size * size, multiply)
+    return sum_by_parts(n, float(n) * size * size, multiply, most)
 
 
-def sum_by_parts(n: int, operations: float, work: Callable[[slice], NDArray[Any]]) -> NDArray[Any]:
-    """The sum of work(part) over parts of range(n), a part for each of our threads.
+def sum_by_parts(
+    n: int, operations: float, work: Callable[[slice], NDArray[Any]], most: int | None = None
+) -> NDArray[Any]:
+    """The sum of work(part) over parts of range(n), a part for each of our threads, at most so
+    many.
 
     operations: what BLAS does for all of them; it keeps to one thread in each.
     """
-    return _add_up(_by_parts(n, operations, work))
-
-
-def _add_up(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
-    """The sum, in place of the first."""
-    left = iter(parts)
-    total = next(left)
-    for other in left:
+    total, *others = _by_parts(n, operations, work, most)
+    for other in others:
         total += other
     return total
 
 
 def _by_parts(
-    n: int, operations: float, work: Callable[[slice], NDArray[Any]]
+    n: int, operations: float, work: Callable[[slice], NDArray[Any]], most: int | None = None
 ) -> list[NDArray[Any]]:
     """What `sum_by_parts` adds up."""
     if operations < ON_ONE_ANYWAY:
         return [work(slice(0, n))]
-    parts = 1 if operations < SHARED_FROM else threads.count()
+    parts = 1 if operations < SHARED_FROM else max(min(threads.count(), most or n), 1)
     with on_one_thread():
         if parts == 1:
             return [work(slice(0, n))]
-        cuts = threads.cut(n, parts)
+        cuts, state = threads.cut(n, parts), np.geterr()
 
-        # Other threads do not have the caller's errstate.  What overflows is seen in the answer.
-        @np.errstate(over="ignore", invalid="ignore")
         def of_part(i: int) -> NDArray[Any]:
-            return work(slice(cuts[i], cuts[i + 1]))
+            with np.errstate(**state):  # the caller's, which other threads do not have
+                return work(slice(cuts[i], cuts[i + 1]))
 
         return threads.in_parts(of_part, parts)

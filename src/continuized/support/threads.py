@@ -51,6 +51,15 @@ def _pool(process: int, workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="continuized")
 
 
+def _submit(workers: int, work: Callable[..., Answer], *arguments: Any) -> Future[Answer] | None:
+    """Let one of so many threads do some work; None where none can be started, as at the end of the
+    interpreter."""
+    try:
+        return _pool(os.getpid(), workers).submit(work, *arguments)
+    except RuntimeError:
+        return None
+
+
 def cut(n: int, parts: int) -> list[int]:
     """Where parts of range(n) begin, and n."""
     return [n * part // parts for part in range(parts + 1)]
@@ -60,9 +69,10 @@ def in_parts(work: Callable[[int], Answer], parts: int) -> list[Answer]:
     """[work(0), ..., work(parts - 1)], at the same time; the caller's thread does the first."""
     if parts == 1:
         return [work(0)]
-    pool = _pool(os.getpid(), parts - 1)
-    others = [pool.submit(work, part) for part in range(1, parts)]
-    return [work(0)] + [other.result() for other in others]
+    others = [_submit(parts - 1, work, part) for part in range(1, parts)]
+    first = work(0)
+    return [first] + [work(part) if begun is None else begun.result()
+                      for part, begun in enumerate(others, 1)]  # fmt: skip
 
 
 class Ahead:
@@ -79,8 +89,8 @@ class Ahead:
 
     def begin(self, question: Any, work: Callable[[], Any]) -> None:
         """Let another thread find the answer to this question, unless there is none."""
-        if count() > 1:
-            self._begun = question, os.getpid(), _pool(os.getpid(), 1).submit(work)
+        begun = _submit(1, work) if count() > 1 else None
+        self._begun = None if begun is None else (question, os.getpid(), begun)
 
     def take(self, question: Any) -> Any:
         """Return the answer to this question; None where no thread has begun to look for it."""
