@@ -202,13 +202,14 @@ def _by_parts(
     if operations < ON_ONE_ANYWAY:
         return [work(slice(0, n))]
     parts = 1 if operations < SHARED_FROM else max(min(threads.count(), most or n), 1)
-    with on_one_thread():
-        if parts == 1:
+    if parts == 1:
+        with by_size(operations):
             return [work(slice(0, n))]
-        cuts, state = threads.cut(n, parts), np.geterr()
+    cuts, state = threads.cut(n, parts), np.geterr()
 
-        def of_part(i: int) -> NDArray[Any]:
-            with np.errstate(**state):  # the caller's, which other threads do not have
-                return work(slice(cuts[i], cuts[i + 1]))
+    def of_part(i: int) -> NDArray[Any]:
+        with np.errstate(**state):  # the caller's, which other threads do not have
+            return work(slice(cuts[i], cuts[i + 1]))
 
+    with on_one_thread():
         return threads.in_parts(of_part, parts)
