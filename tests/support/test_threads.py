@@ -169,6 +169,35 @@ def test_where_no_thread_can_be_started_the_caller_does_it_all(
     assert ahead.take("question") is None
 
 
+def test_what_a_pool_keeps_without_a_thread_is_not_done_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept: list[Callable[[], None]] = []
+
+    class Full(NoThreads):
+        """A pool that cannot start a thread for the work that it has taken."""
+
+        def submit(self, work: Callable[[], None]) -> Any:
+            kept.append(work)
+            return super().submit(work)
+
+    class TakenUp(NoThreads):
+        """One of whose other threads takes the work at once."""
+
+        def submit(self, work: Callable[[], None]) -> Any:
+            work()
+            return super().submit(work)
+
+    for pool in (Full(), TakenUp()):
+        done: list[int] = []
+        monkeypatch.setattr(threads, "_pool", lambda *_, pool=pool: pool)
+        threads.in_parts(done.append, 2)
+        for work in kept:  # by a thread that was started later
+            work()
+        kept.clear()
+        assert sorted(done) == [0, 1]
+
+
 def test_an_answer_ahead_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "count", lambda: 2)
     ahead = threads.Ahead()

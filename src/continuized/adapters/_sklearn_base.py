@@ -66,7 +66,7 @@ LARGEST_SEED = 2**31 - 1
 # Three steps of Newton bring a run that is near to its end to rounding: so it need come to this
 # many times tol only, and to this many units at most.
 EARLY, NEAR = 10.0, 1e-3
-KINKED = 0.1  # times tol, where they do not for Huber's loss
+KINKED = 0.1  # times tol, to which a run with Huber's loss goes on where they do not
 OFFSET = 100.0  # times the spread of a column: its mean is taken off
 
 

@@ -204,6 +204,7 @@ def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any,
         return "continuized", None, REASON_KNOWN_L if problem.L is not None else REASON_UNKNOWN_L
     n, d = problem.row_count, problem.variables
     kind = best_kind(problem)
+    # Where the Hessian is cheap in the space of the rows, the coordinates of the dual take longer.
     wide = d > EASILY_FACTORED and n < d and kind not in ("diag", "rows")
     has_dual = problem.is_here and problem.is_plain and problem.loss in (SQUARED, LOGISTIC)
     if wide and has_dual and _dual_is_well_conditioned(problem):

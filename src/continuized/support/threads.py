@@ -54,10 +54,22 @@ def _pool(process: int, workers: int) -> ThreadPoolExecutor:
 def _submit(workers: int, work: Callable[..., Answer], *arguments: Any) -> Future[Answer] | None:
     """Let one of so many threads do some work; None where none can be started, as at the end of the
     interpreter."""
+    answer: Future[Answer] = Future()
+
+    def run() -> None:
+        if answer.set_running_or_notify_cancel():
+            try:
+                answer.set_result(work(*arguments))
+            except BaseException as error:
+                answer.set_exception(error)
+
     try:
-        return _pool(os.getpid(), workers).submit(work, *arguments)
+        _pool(os.getpid(), workers).submit(run)
     except RuntimeError:
-        return None
+        # The pool may have kept it for another thread, which is to do nothing then.
+        if answer.cancel():
+            return None
+    return answer
 
 
 def cut(n: int, parts: int) -> list[int]:
