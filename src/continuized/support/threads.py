@@ -100,7 +100,7 @@ class Ahead:
         return Ahead, ()
 
     def begin(self, question: Any, work: Callable[[], Any]) -> None:
-        """Let another thread find the answer to this question, unless there is none."""
+        """Let another thread, if there is one, find the answer to this question."""
         begun = _submit(1, work) if count() > 1 else None
         self._begun = None if begun is None else (question, os.getpid(), begun)
 
