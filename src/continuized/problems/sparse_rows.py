@@ -26,7 +26,8 @@ ABREAST = 8  # rows side by side
 SHORT_ROW = 32  # entries a row on average, below which they are,
 FEW_ENTRIES = 2**15  # unless X has fewer entries: to compile what makes the copy would take longer
 NEAR = 4096  # rows that are sorted among each other: they stay near in memory
-AHEAD = 512  # entries that are asked for before they are used
+AHEAD = 512  # entries that are asked for before they are used,
+LINE = 16  # of which a line of the cache holds so many indices, and half as many values
 
 
 def arrange(X: Any) -> tuple[Array | None, tuple[Any, ...]]:
@@ -100,8 +101,14 @@ def predict_sparse(X, w, start, stop, out):
                     p += np.uintp(1)
         for i in range(ABREAST):
             out[first - start + i] = sums[i]
+    # Before each row equally many lines are asked for: the processor guesses the end of that loop.
+    mean = np.uintp((indptr[stop] - indptr[alone]) // max(stop - alone, 1))
     for row in range(alone, stop):
-        total = w.dtype.type(0.0)
+        total, ahead = w.dtype.type(0.0), np.uintp(indptr[row]) + np.uintp(AHEAD)
+        for q in range(ahead, ahead + mean, np.uintp(LINE)):
+            fetch(values, q)
+            fetch(values, q + np.uintp(LINE // 2))
+            fetch(indices, q)
         for q in range(np.uintp(indptr[row]), np.uintp(indptr[row + 1])):
             total += values[q] * w[np.uintp(indices[q])]
         out[row - start] = total
