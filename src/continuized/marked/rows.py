@@ -24,8 +24,8 @@ from continuized.problems.regression.linear import check_squares
 from continuized.problems.regression.spectrum import spectrum
 from continuized.process.marks import Batches, Categorical, Finite
 from continuized.process.methods import Continuized
+from continuized.support import blas
 from continuized.support import validation as check
-from continuized.support.threads import interruptible
 
 Given = tuple[float | None, float | None, float | None]  # R2, kappa and mu, as far as they are
 
@@ -219,7 +219,7 @@ def row_constants(
         # A copy of the entries, in float64: sums of squares in float32 would be off by 1e-7.
         scaled = sparse.diags_array(factors) @ rows.astype(np.float64)
         find = _compute_exactly if are_exact(rows) else _estimate
-        R2, kappa, mu = interruptible(rows.size * float(rows.shape[1]), find, scaled, p, given)
+        R2, kappa, mu = blas.compute(rows.size * float(rows.shape[1]), find, scaled, p, given)
     return RowConstants(float(R2), float(kappa), float(mu or 0.0))
 
 

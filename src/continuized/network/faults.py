@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.graphs.graph import Graph
-from continuized.network.graphs.spectrum import laplacian
+from continuized.network.graphs.graph import Graph, count_parts
 from continuized.network.protocol.transitions import draw_exponential, draw_uniform
 from continuized.problems.base import Array
 from continuized.support import validation as check
@@ -206,21 +205,18 @@ def choose_victims(graph: Graph, count: int, random: np.random.Generator) -> lis
     >>> sorted(nodes) in ([0, 1], [0, 4], [3, 4])
     True
     """
-    from scipy.sparse.csgraph import connected_components
-
     if not 0 <= count <= graph.nodes - 2:
         raise ValueError(
             f"{count} of {graph.nodes} nodes cannot be killed: two at least must be left"
         )
-    joined = laplacian(graph.nodes, graph.edges, graph.P)
-    living = np.arange(graph.nodes)
+    alive = np.ones(graph.nodes, np.bool_)
     chosen: list[int] = []
     while len(chosen) < count:
         # Every connected graph has such a node: one that is farthest from some other.
-        for node in random.permutation(living).tolist():
-            rest = living[living != node]
-            if connected_components(joined[rest][:, rest], directed=False)[0] == 1:
+        for node in random.permutation(np.flatnonzero(alive)).tolist():
+            alive[node] = False
+            if count_parts(graph, alive) == 1:
                 chosen.append(node)
-                living = rest
                 break
+            alive[node] = True
     return chosen

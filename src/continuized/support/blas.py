@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,6 +133,19 @@ def by_size(operations: float) -> Iterator[None]:
                 with _lock:
                     for library, _ in _held.values():
                         _set_number(library, 1)
+
+
+Answer = TypeVar("Answer")
+
+
+def compute(operations: float, work: Callable[..., Answer], *arguments: Any) -> Answer:
+    """work(*arguments), which takes about so many operations, most of them of linear algebra.
+
+    BLAS has as many threads as they are worth (`by_size`), and long work can be interrupted
+    (`threads.interruptible`).
+    """
+    with by_size(operations):
+        return threads.interruptible(operations, work, *arguments)
 
 
 # Products on our own threads

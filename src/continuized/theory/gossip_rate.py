@@ -23,12 +23,12 @@ import numpy as np
 
 from continuized.network.gossip import Constants, Gossip, as_gossip
 from continuized.network.graphs.graph import Graph
-from continuized.network.graphs.spectrum import laplacian
+from continuized.network.graphs.spectrum import dense_laplacian, laplacian
 from continuized.problems.base import Array
+from continuized.support import blas
 from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.support.progress import Bar, bar
-from continuized.support.threads import interruptible
 from continuized.theory.bounds.network import check_graph
 
 Response = Callable[[float], Array]
@@ -63,11 +63,11 @@ def gossip_rate(
     constants = method.constants(g)
     with bar("gossip rate", None, progress, unit="product") as show:
         work = 100.0 * float(g.nodes) ** 3
-        return -interruptible(work, _find_rate, g, method.accelerated, constants, tol, show)
+        return -blas.compute(work, _find_rate, g, method.accelerated, constants, tol, show)
 
 
 def _find_rate(g: Graph, accelerated: bool, constants: Constants, tol: float, show: Bar) -> float:
-    values, V = np.linalg.eigh(laplacian(g.nodes, g.edges, g.P).toarray())
+    values, V = np.linalg.eigh(dense_laplacian(g.nodes, g.edges, g.P))
     respond = accelerated_response if accelerated else plain_response
     return _find_crossing(_Spread(g, V[:, 1:], *respond(values[1:], constants), show), tol)
 

@@ -14,6 +14,7 @@ import pytest
 from continuized.network import Graph
 from continuized.network.graphs import families
 from continuized.network.graphs.files import read_edges
+from continuized.network.graphs.graph import count_parts, find_components
 
 
 def pairs(graph):
@@ -40,6 +41,36 @@ def test_a_spec_is_the_graph_it_names(spec):
     assert len(g.edges) == other.number_of_edges()
     assert pairs(g) == {tuple(sorted(edge)) for edge in other.edges}
     np.testing.assert_allclose(g.P, 1.0 / len(g.edges))
+
+
+def test_components_are_those_of_networkx():
+    rng = np.random.default_rng(0)
+    for nodes in (1, 2, 3, 10, 200, 3000):
+        chain = rng.permutation(nodes)
+        star = np.stack([np.full(nodes - 1, nodes - 1), np.arange(nodes - 1)], axis=1)
+        for edges in (
+            rng.integers(nodes, size=(nodes // 2, 2)),
+            rng.integers(nodes, size=(2 * nodes, 2)),
+            np.stack([chain[:-1], chain[1:]], axis=1),
+            star[rng.permutation(nodes - 1)],
+            np.empty((0, 2), np.int64),
+        ):
+            graph = nx.Graph()
+            graph.add_nodes_from(range(nodes))
+            graph.add_edges_from(edges.tolist())
+            expected = np.empty(nodes, np.int64)
+            for number, members in enumerate(sorted(nx.connected_components(graph), key=min)):
+                expected[list(members)] = number
+            np.testing.assert_array_equal(find_components(nodes, edges), expected)
+
+
+def test_parts_are_counted_among_the_living():
+    path, alive = Graph.of("path:5"), np.ones(5, np.bool_)
+    assert count_parts(path, alive) == 1
+    alive[[0, 2]] = False
+    assert count_parts(path, alive) == 2
+    alive[1] = False
+    assert count_parts(path, alive) == 1
 
 
 @pytest.mark.blas

@@ -211,14 +211,28 @@ def _check_simple(found: Edges) -> None:
         )
 
 
-def find_components(nodes: int, edges: Array) -> tuple[int, Array]:
-    """Return how many components a graph has, and the number of each node's."""
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
+def find_components(nodes: int, edges: Array) -> Array:
+    """Number the component of each node, in the order of their first nodes.
 
-    joined = coo_matrix((np.ones(len(edges), np.int8), edges.T), shape=(nodes, nodes))
-    count, component = connected_components(joined, directed=False)
-    return int(count), component
+    Without SciPy, whose import takes longer than a small graph.
+    """
+    root, (i, j) = np.arange(nodes), edges.T
+    while i.size:
+        a, b = root[i], root[j]
+        apart = a != b
+        i, j, low, high = i[apart], j[apart], np.minimum(a, b)[apart], np.maximum(a, b)[apart]
+        # Every root that has smaller neighbours is joined to the smallest of them, ...
+        np.minimum.at(root, high, low)
+        # ... and every node to the root of its own.
+        while not np.array_equal(root, root[root]):
+            root = root[root]
+    return np.unique(root, return_inverse=True)[1]
+
+
+def count_parts(graph: Graph, alive: Array) -> int:
+    """Count the components that the living nodes are in."""
+    joined = graph.edges[alive[graph.edges].all(axis=1)]
+    return len(np.unique(find_components(graph.nodes, joined)[alive]))
 
 
 def _check_connected(found: Edges, name: str) -> None:
@@ -228,10 +242,11 @@ def _check_connected(found: Edges, name: str) -> None:
             f"the graph{' ' + name if name else ''} is not connected: {len(found.edges)} edges "
             f"cannot join {found.nodes} nodes; number them 0, 1, ... without gaps, or add edges"
         )
-    count, component = find_components(found.nodes, found.edges)
+    component = find_components(found.nodes, found.edges)
+    sizes = np.bincount(component)
+    count = len(sizes)
     if count == 1:
         return
-    sizes = np.bincount(component)
     shown = []
     for k in np.argsort(-sizes, kind="stable")[:4]:
         some = ", ".join(str(found.label_of(i)) for i in np.flatnonzero(component == k)[:3])

@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from continuized.network.graphs.spectrum import dense_laplacian
 from continuized.problems.base import Array
+from continuized.support import blas
 from continuized.support import validation as check
-from continuized.support.threads import interruptible
 
 MOST_NODES = 300  # every step takes all eigenvalues and a linear programme
 CUTS_PER_STEP = 8  # of either kind
@@ -73,7 +74,7 @@ def optimise(graph: Any, tol: float, maxiter: int) -> Optimised:
     tol = check.real(tol, "tol", above=0.0, below=1.0)
     maxiter = check.whole(maxiter, "maxiter", minimum=0)
     work = maxiter * (float(graph.nodes) ** 3 + PROGRAMME_WORK * len(graph.edges))
-    return interruptible(work, _optimise, graph, tol, maxiter)
+    return blas.compute(work, _optimise, graph, tol, maxiter)
 
 
 def _optimise(graph: Any, tol: float, maxiter: int) -> Optimised:
@@ -95,10 +96,7 @@ def _optimise(graph: Any, tol: float, maxiter: int) -> Optimised:
 def find_cuts(nodes: int, edges: Array, P: Array) -> Cuts:
     """Find mu_g, C and the cuts at P: v and f of the lowest eigenvalues and conductances."""
     i, j = edges.T
-    Lambda = np.zeros((nodes, nodes))
-    Lambda[i, j] = Lambda[j, i] = -P
-    np.fill_diagonal(Lambda, -Lambda.sum(axis=1))
-    values, V = np.linalg.eigh(Lambda)
+    values, V = np.linalg.eigh(dense_laplacian(nodes, edges, P))
     values, V = values[1:], V[:, 1:]  # without the constants
     across = V[i] - V[j]  # (m, n - 1)
     resistances = (across**2 / values).sum(axis=1)

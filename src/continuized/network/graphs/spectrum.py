@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.support.threads import interruptible
+from continuized.support import blas
 
 EXACT_UP_TO = 1500  # nodes
 NARROW_LEVEL = 1500  # nodes in a level: the factor then has some 40 NARROW_LEVEL^2 entries
@@ -37,12 +37,12 @@ FACTOR_WORK = 1e4  # operations for a node of a large graph, about
 def bound_gap(nodes: int, edges: Array, P: Array) -> tuple[float, float]:
     """Bound mu_g from below and from above."""
     dense = float(min(nodes, EXACT_UP_TO)) ** 3
-    return interruptible(dense + FACTOR_WORK * nodes, _bound_gap, nodes, edges, P)
+    return blas.compute(dense + FACTOR_WORK * nodes, _bound_gap, nodes, edges, P)
 
 
 def _bound_gap(nodes: int, edges: Array, P: Array) -> tuple[float, float]:
     if nodes <= EXACT_UP_TO:
-        gap = float(np.linalg.eigvalsh(laplacian(nodes, edges, P).toarray())[1])
+        gap = float(np.linalg.eigvalsh(dense_laplacian(nodes, edges, P))[1])
         return gap, gap
     if width(nodes, edges) <= NARROW_LEVEL:
         return _gap_narrow(nodes, edges, P)
@@ -68,6 +68,15 @@ def laplacian(nodes: int, edges: Array, P: Array) -> Any:
     return csr_array((np.concatenate([-P, -P, P, P]), (rows, columns)), shape=(nodes, nodes))
 
 
+def dense_laplacian(nodes: int, edges: Array, P: Array) -> Array:
+    """Build Lambda as an array, without SciPy, whose import takes longer than a small graph."""
+    i, j = edges.T
+    Lambda = np.zeros((nodes, nodes))
+    Lambda[i, j] = Lambda[j, i] = -P
+    np.fill_diagonal(Lambda, np.bincount(edges.ravel(), np.repeat(P, 2), minlength=nodes))
+    return Lambda
+
+
 def width(nodes: int, edges: Array) -> int:
     """Count the nodes of the largest breadth-first level, seen from a node at the rim."""
     from scipy.sparse import csr_array
@@ -88,8 +97,8 @@ def resistances(nodes: int, edges: Array, P: Array) -> Array:
             "R_range bounds the largest"
         )
     # Adding a constant to all entries makes Lambda invertible, and changes no resistance.
-    shifted = laplacian(nodes, edges, P).toarray() + P.mean() / nodes
-    inverse = interruptible(2.0 * nodes**3, np.linalg.inv, shifted)
+    shifted = dense_laplacian(nodes, edges, P) + P.mean() / nodes
+    inverse = blas.compute(2.0 * nodes**3, np.linalg.inv, shifted)
     i, j = edges.T
     found: Array = inverse[i, i] + inverse[j, j] - 2.0 * inverse[i, j]
     return found

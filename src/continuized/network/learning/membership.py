@@ -32,7 +32,7 @@ class Membership:
     def find_reachable(self) -> list[int]:
         """List the workers that are there and joined to this one, itself among them, in order."""
         keep = ~np.isin(self.graph.edges, list(self.gone)).any(axis=1)
-        _, component = find_components(self.graph.nodes, self.graph.edges[keep])
+        component = find_components(self.graph.nodes, self.graph.edges[keep])
         return [int(i) for i in np.flatnonzero(component == component[self.rank])]
 
     def find_cut_off(self) -> list[int]:

@@ -28,6 +28,7 @@ from continuized.problems.losses import (
     losses_in_numpy,
     tail,
 )
+from continuized.support import blas
 from continuized.support.cholesky import factor_in_place, solve_in_place
 from continuized.support.jit import (
     UNCOUNTED,
@@ -41,7 +42,6 @@ from continuized.support.jit import (
     uncounted,
     vector,
 )
-from continuized.support.threads import interruptible
 
 compile_losses()
 
@@ -222,7 +222,7 @@ def make_data(objective: Objective, conjugates: bool) -> LocalData:
     o = objective
     factors, offsets = np.empty((0, 0, 0)), np.empty((0, 0))
     if conjugates and o.loss == SQUARED:
-        factors = interruptible(o.nodes * float(o.dim) ** 3, np.linalg.cholesky, o.hessians())
+        factors = blas.compute(o.nodes * float(o.dim) ** 3, np.linalg.cholesky, o.hessians())
         rows = [o.rows(i) for i in range(o.nodes)]
         offsets = np.array([s * (o.y[r] @ o.X[r]) for s, r in zip(o.scale, rows, strict=True)])
     return LocalData(o.loss, o.X, o.y, o.row_scale, o.starts, o.l2, factors, offsets)
@@ -266,7 +266,7 @@ def find_minimiser(
 ) -> Array:
     """Find the minimiser of sum_r weights_r loss + l2/2 |w|^2 - <tilt, w>."""
     work = 4.0 * X.size * X.shape[1]
-    return interruptible(work, _find_minimiser, kind, X, y, weights, l2, tilt)
+    return blas.compute(work, _find_minimiser, kind, X, y, weights, l2, tilt)
 
 
 def _find_minimiser(

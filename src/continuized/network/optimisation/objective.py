@@ -16,10 +16,10 @@ from continuized.problems import LeastSquares, LogisticRegression
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process.random_streams import MARKS, Seed, generator, seed_sequence
+from continuized.support import blas
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_line
 from continuized.support.files import check_memory
-from continuized.support.threads import interruptible
 
 NodeRegression = LeastSquares | LogisticRegression
 REGRESSIONS: tuple[type[NodeRegression], ...] = (LeastSquares, LogisticRegression)
@@ -176,7 +176,7 @@ class Objective(MeanFunction):
     @cached_property
     def _extremes(self) -> tuple[Array, Array]:
         """The smallest and largest eigenvalue of scale_i X_i^T X_i, for each node."""
-        return interruptible(self.X.size * float(self.dim), self._find_extremes)
+        return blas.compute(self.X.size * float(self.dim), self._find_extremes)
 
     def _find_extremes(self) -> tuple[Array, Array]:
         found = np.empty((2, self.nodes))
@@ -241,7 +241,7 @@ class Objective(MeanFunction):
         """Return the Hessians of the f_i with the squared loss, (nodes, dim, dim)."""
         shape = self.nodes, self.dim, self.dim
         check_memory(8.0 * math.prod(shape), "the nodes' Hessians", "fewer nodes or columns")
-        return interruptible(self.X.size * float(self.dim), self._find_hessians)
+        return blas.compute(self.X.size * float(self.dim), self._find_hessians)
 
     def _find_hessians(self) -> Array:
         found = np.empty((self.nodes, self.dim, self.dim))

@@ -35,9 +35,9 @@ from continuized.process.random_streams import COUNTED, Root, Seed, child, seed_
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 from continuized.solver.minimize import minimize
+from continuized.support import blas
 from continuized.support import validation as check
 from continuized.support.display import shown
-from continuized.support.threads import interruptible
 
 INTENSITY = 4.0  # ticks for each node, in the time that the usual node, the median, is busy
 PILOT = 2000.0  # times the work of the slowest: how long exchanges are counted
@@ -55,8 +55,8 @@ def run_dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -
 
     check_fits(graph, objective)
     D, shape = DualFunction(objective), (objective.nodes, objective.dim)
-    W = spectrum.laplacian(graph.nodes, graph.edges, np.ones(len(graph.edges))).toarray()
-    values, vectors = interruptible(10.0 * float(len(W)) ** 3, np.linalg.eigh, W)
+    W = spectrum.dense_laplacian(graph.nodes, graph.edges, np.ones(len(graph.edges)))
+    values, vectors = blas.compute(10.0 * float(len(W)) ** 3, np.linalg.eigh, W)
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
     def both(u: Array) -> tuple[float, Array]:

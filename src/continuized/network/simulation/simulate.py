@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from continuized.network.analysis import warn_of_delay
 from continuized.network.faults import Faults
 from continuized.network.gossip import Gossip, as_gossip, check_values
-from continuized.network.graphs.graph import Graph, find_components
+from continuized.network.graphs.graph import Graph, count_parts
 from continuized.network.result import Outcome
 from continuized.problems.base import Array
 from continuized.process.random_streams import Seed, seed_sequence
@@ -154,9 +154,7 @@ def simulate(
 
 def _explain_cut(graph: Graph, alive: Array) -> str:
     """Return a sentence where the living nodes are in several parts, which cannot agree."""
-    left = graph.edges[alive[graph.edges].all(axis=1)]
-    component = find_components(graph.nodes, left)[1]
-    parts = len(np.unique(component[alive]))
+    parts = count_parts(graph, alive)
     if parts < 2:
         return ""
     return f" Deaths have cut the graph into {parts} parts, each with a mean of its own."

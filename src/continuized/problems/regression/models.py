@@ -247,7 +247,7 @@ class LeastSquares(SingleOutput):
         rows = np.vstack([A / np.sqrt(n, dtype=np.float64), ridge])
         right = np.concatenate([y / np.sqrt(n), np.zeros(d)])
         work = rows.size * float(self.dim)
-        return np.asarray(interruptible(work, np.linalg.lstsq, rows, right, None)[0])
+        return np.asarray(blas.compute(work, np.linalg.lstsq, rows, right, None)[0])
 
 
 class LogisticRegression(SingleOutput):

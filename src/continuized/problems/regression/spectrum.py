@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.problems.base import Array
+from continuized.support import blas
 from continuized.support.threads import interruptible
 
 EXACT_UP_TO = 1500  # the smaller side of X for which all eigenvalues are computed,
@@ -66,7 +67,9 @@ def bound_spectrum(
     inner, side = max(n, d), min(n, d)
     rounding = math.ulp(1.0) * trace
     if side <= EXACT_UP_TO and gram_work <= EXACT_WORK:
-        eigenvalues = np.linalg.eigvalsh(gram() / n)
+        mean = gram() / n
+        with blas.by_size(float(side) ** 3):
+            eigenvalues = np.linalg.eigvalsh(mean)
         error = gram_error(inner, side, trace)
         smallest = float(eigenvalues[0]) - error if d <= n else 0.0
         largest = float(eigenvalues[-1]) + error

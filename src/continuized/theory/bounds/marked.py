@@ -29,7 +29,7 @@ from continuized.problems import LeastSquares
 from continuized.problems.base import Array, Problem
 from continuized.process.methods import Continuized
 from continuized.solver.minimize import minimize
-from continuized.support.threads import interruptible
+from continuized.support import blas
 from continuized.theory.bounds.paper import (
     Query,
     continuized_bound,
@@ -165,7 +165,7 @@ def find_row_start(stepper: RowStepper, problem: Problem, x0: Array) -> RowStart
     _check_labels(dense, problem.y, star)  # type: ignore[attr-defined]
     rows = dense * stepper.factors[:, None]
     work = (rows.size + 10.0 * rows.shape[1] ** 2) * rows.shape[1]
-    values, vectors = interruptible(work, _decompose, rows, stepper.p)
+    values, vectors = blas.compute(work, _decompose, rows, stepper.p)
     seen = values > FULL_RANK * values.max(initial=0.0)
     basis = vectors[:, seen]
     u: Array = basis.T @ (x0.ravel() - star)

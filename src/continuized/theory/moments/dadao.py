@@ -27,8 +27,8 @@ from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.process.clock import Events
 from continuized.process.random_streams import seed_sequence
+from continuized.support import blas
 from continuized.support.progress import Bar
-from continuized.support.threads import interruptible
 from continuized.theory.bounds.network import check_dadao_start
 from continuized.theory.moments.edges import check_ridge
 from continuized.theory.moments.integrate import LEAST_MOMENT, PERCENT, SHOW_EVERY
@@ -152,13 +152,13 @@ def _follow(system: System, times: Array, piece: float, show: Bar) -> Iterator[A
     from scipy.linalg import expm
 
     work = 0.25 * float(len(system.flow)) ** 6  # a tenth for each product of matrices
-    G, basis = interruptible(work, generator, system)
+    G, basis = blas.compute(work, generator, system)
     m = basis.T @ np.kron(system.start, system.start)
     for gap in np.diff(times, prepend=0.0).tolist():
         pieces = math.ceil(gap / piece)
         if pieces:
             with _keep_global_random():
-                ahead = interruptible(work, expm, gap / pieces * G)
+                ahead = blas.compute(work, expm, gap / pieces * G)
         for done in range(pieces):
             if not float(np.abs(m).max()) > LEAST_MOMENT:
                 m = np.zeros_like(m)
