@@ -112,30 +112,41 @@ DADAO_RATE = "DADAO: the exact rate is above the theorem's"
 DADAO_RUNS = "DADAO: most runs fall at the theorem's rate"
 
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant("the 2 forgotten in 1/sqrt(2 mu_g R)", Subject(gossip=LongGossip), (GOSSIP, RATE)),
+    Mutant(
+        "the 2 forgotten in 1/sqrt(2 mu_g R)",
+        Subject(gossip=LongGossip),
+        (GOSSIP, RATE),
+        is_slow=True,
+    ),
     Mutant(
         "gamma' of gossip five per cent too large",
         Subject(gossip=EagerGossip),
         (CONSTANTS, "gossip of 200 variables"),
     ),
-    Mutant("the 2 forgotten in sqrt(mu_g/(2R))", Subject(gossip=HastyGossip), (GOSSIP,)),
+    Mutant(
+        "the 2 forgotten in sqrt(mu_g/(2R))", Subject(gossip=HastyGossip), (GOSSIP,), is_slow=True
+    ),
     Mutant(
         "a tenth of what an exchange moves",
         Subject(gossip=TimidGossip),
         (GOSSIP, f"{GOSSIP} is below its bound", RATE),
+        is_slow=True,
     ),
     Mutant(
         "transfers applied twice",
         Subject(messages=AppliedTwice),
         ("gossip: sum (x + z) is conserved",),
     ),
-    Mutant("gamma = mu", Subject(dual=LongDual), (DUAL, f"{DUAL} is below its bound")),
-    Mutant("sqrt(mu/L) forgotten in theta", Subject(dual=HastyDual), (DUAL,)),
+    Mutant(
+        "gamma = mu", Subject(dual=LongDual), (DUAL, f"{DUAL} is below its bound"), is_slow=True
+    ),
+    Mutant("sqrt(mu/L) forgotten in theta", Subject(dual=HastyDual), (DUAL,), is_slow=True),
     Mutant("the root forgotten in sqrt(nu/L)", Subject(dadao=RootlessDADAO), (DADAO_RATE,)),
     Mutant(
         "a quarter of the exchanges",
         Subject(dadao=QuietDADAO),
         (DADAO_BOUND, DADAO_RATE, DADAO_RUNS),
+        is_slow=True,
     ),
     Mutant(
         "the 1/2 forgotten in alpha~",

@@ -399,31 +399,37 @@ MUTANTS: tuple[Mutant, ...] = (
         "gamma' taken at T_k (the paper's Theorem 4 as printed)",
         Subject(continuized=EarlierStep),
         (PROCESS, PHI),
+        is_slow=True,
     ),
     Mutant(
         "gamma' = t / sqrt(2L) (the paper's appendix B as printed)",
         Subject(continuized=AppendixStep),
         (PROCESS, PHI),
+        is_slow=True,
     ),
     Mutant(
         "eta of the step of x in f + psi taken at T_k",
         Subject(continuized=EarlierEta),
         (COMPOSITE_PHI, COMPOSITE_PATHS, DOMAIN),
+        is_slow=True,
     ),
     Mutant(
         "the variance of a batch is that of a row",
         Subject(minibatch=WholeVariance),
         ("minibatches: mean and exact variance",),
+        is_slow=True,
     ),
     Mutant(
         "a row of 40 is never drawn",
         Subject(minibatch=FirstRowLeftOut),
         ("minibatches: mean and exact variance",),
+        is_slow=True,
     ),
     Mutant(
         "a third of the variance of rows",
         Subject(minibatch=LowVariance),
         ("minibatches: mean and exact variance", "minibatches: the drift of phi"),
+        is_slow=True,
     ),
     Mutant(
         "gamma = 1/L with the larger L'",
@@ -434,6 +440,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "half of the compensator in Ito's formula",
         Subject(integrate_gaps=compensate_by_half),
         ("Ito's formula: E M_t = 0",),
+        is_slow=True,
     ),
     Mutant(
         "no compensator in Ito's formula",
@@ -450,6 +457,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the flow of z forgotten in certificates",
         Subject(certificate=StillZ),
         (VERDICTS, CERTIFIED_FORM),
+        is_slow=True,
     ),
     Mutant(
         "strong convexity counted twice in certificates",
@@ -464,7 +472,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("f + psi from start = 0", Subject(continuized=EarlyStart), (DOMAIN,)),
     Mutant("x and z mixed in turn", Subject(continuized=MixedInTurn), (PROCESS,)),
     Mutant("z not mixed", Subject(continuized=OneSided), (PROCESS,)),
-    Mutant("a step of 2/L", Subject(continuized=LongStep), (PROCESS, PHI, FORM)),
+    Mutant("a step of 2/L", Subject(continuized=LongStep), (PROCESS, PHI, FORM), is_slow=True),
     Mutant(
         "a step of 2/L in compiled runs",
         Subject(continuized=LongConvexStep),
@@ -473,6 +481,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "a whole run is below its curve",
             "mu = 0: Huber's function meets the bound",
         ),
+        is_slow=True,
     ),
     Mutant(
         "gamma' of Theorem B without 2/(3L)",
@@ -480,7 +489,10 @@ MUTANTS: tuple[Mutant, ...] = (
         (FORM, NEW_PATHS),
     ),
     Mutant(
-        "eta' = eta in Theorem B", Subject(sharp_continuized=EqualSharpRates), (FORM, NEW_PATHS)
+        "eta' = eta in Theorem B",
+        Subject(sharp_continuized=EqualSharpRates),
+        (FORM, NEW_PATHS),
+        is_slow=True,
     ),
     Mutant(
         "tau forgotten in gamma'",
@@ -491,6 +503,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "z starts where x does",
         Subject(ensemble=ensemble_from_x0),
         ("two starting points: E f(x_t)", NEW_PATHS),
+        is_slow=True,
     ),
     Mutant(
         "1 - (T_k/T_{k+1})^2 in floating point",
@@ -506,6 +519,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "noise of twice the variance",
         Subject(gaussian=LoudNoise),
         ("E f(x_t) with noise", "the noise floor", "noise: mean, variance, independence"),
+        is_slow=True,
     ),
     Mutant(
         "noise of mean 0.02 standard deviations",
@@ -546,6 +560,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "p_i forgotten in gamma'/p_i",
         Subject(coordinate_descent=ForgottenP),
         ("coordinates: E f(x_t)", LAZY, "prox: lazy is eager"),
+        is_slow=True,
     ),
     Mutant(
         "p_i forgotten in eta/p_i",
@@ -566,6 +581,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "p_B forgotten in gamma'/p_B",
         Subject(coordinate_descent=ForgottenP),
         ("blocks: E f(x_t)", GROUPS_LAZY),
+        is_slow=True,
     ),
     Mutant(
         "L_B replaced by the largest L_i of the block",

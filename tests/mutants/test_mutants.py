@@ -17,38 +17,9 @@ MUTANTS = (*process.MUTANTS, *network.MUTANTS)
 BY_NAME = {check.claim: check for check in CHECKS}
 
 
-# Caught by many runs, or by a process that is run in Python; the others take a second at most.
-LONG = (
-    "gamma' taken at T_k (the paper's Theorem 4 as printed)",
-    "a quarter of the exchanges",
-    "a tenth of what an exchange moves",
-    "gamma = mu",
-    "a row of 40 is never drawn",
-    "a third of the variance of rows",
-    "half of the compensator in Ito's formula",
-    "noise of twice the variance",
-    "the 2 forgotten in 1/sqrt(2 mu_g R)",
-    "the 2 forgotten in sqrt(mu_g/(2R))",
-    "a step of 2/L in compiled runs",
-    "eta' = eta in Theorem B",
-    "z starts where x does",
-    "the variance of a batch is that of a row",
-    "p_i forgotten in gamma'/p_i",
-    "p_B forgotten in gamma'/p_B",
-    "a step of 2/L",
-    "gamma' = t / sqrt(2L) (the paper's appendix B as printed)",
-    "eta of the step of x in f + psi taken at T_k",
-    "the flow of z forgotten in certificates",
-    "sqrt(mu/L) forgotten in theta",
-)
-
-
 @pytest.mark.parametrize(
     "mutant",
-    [
-        pytest.param(mutant, marks=pytest.mark.slow if mutant.mistake in LONG else ())
-        for mutant in MUTANTS
-    ],
+    [pytest.param(mutant, marks=pytest.mark.slow if mutant.is_slow else ()) for mutant in MUTANTS],
     ids=lambda mutant: mutant.mistake,
 )
 def test_the_planted_mistake_is_caught(mutant):

@@ -214,7 +214,7 @@ def test_right_constants_with_a_gradient_in_single_precision(shape: tuple[int, .
 
 
 def watch(tol: float | None = None) -> Any:
-    return checks.watch_for(cz.Continuized(1.0), tol, True, 2.2e-16)
+    return checks.make_watch(cz.Continuized(1.0), tol, True, 2.2e-16)
 
 
 def test_the_first_ten_gradients_say_how_large_is_too_large() -> None:
@@ -228,15 +228,15 @@ def test_the_first_ten_gradients_say_how_large_is_too_large() -> None:
 
 @pytest.mark.parametrize("steps", [(1e-3, 1e150), (1e150, 1e-3)])
 def test_no_step_is_so_long_that_x_or_z_could_overflow(steps: tuple[float, float]) -> None:
-    assert checks.verdict(watch(), 1.0, math.inf, *steps) == checks.GO_ON
-    assert checks.verdict(watch(), 1e8, math.inf, *steps) == checks.NOT_FINITE
+    assert checks.choose_signal(watch(), 1.0, math.inf, *steps) == checks.GO_ON
+    assert checks.choose_signal(watch(), 1e8, math.inf, *steps) == checks.NOT_FINITE
 
 
 def test_a_scale_of_gradients_that_overflows_is_none() -> None:
     seen = watch()
-    checks.scale_of_gradients(seen, 4.0, -8.0)
+    checks.set_gradient_scale(seen, 4.0, -8.0)
     assert seen[checks.G_MAX2] == 64.0
-    checks.scale_of_gradients(seen, 1e10, 1e300)  # or no pair of gradients would be a witness
+    checks.set_gradient_scale(seen, 1e10, 1e300)  # or no pair of gradients would be a witness
     assert seen[checks.G_MAX2] == 64.0
 
 
@@ -244,10 +244,10 @@ def test_a_scale_of_gradients_that_overflows_is_none() -> None:
 @pytest.mark.parametrize("witnessing", [False, True])
 @pytest.mark.parametrize("tol", [None, 0.5])
 def test_quiet_events_change_nothing_but_the_count(tol: float | None, witnessing: bool) -> None:
-    """Every event of a product of sizes, around the limits: `judge` and `verdict` say of what is
-    called quiet that it goes on, and keep nothing but its number.  What is quiet, but not called
-    so, is huge, or a witness within rounding, for which they look closer."""
-    start = checks.watch_for(cz.Continuized(1.0, 0.1), tol, witnessing, 2.2e-16)
+    """Every event of a product of sizes, around the limits: of what is called quiet `judge` and
+    `choose_signal` say that it goes on, and keep nothing but its number.  What is quiet, but not
+    called so, is huge, or a witness within rounding, for which they look closer."""
+    start = checks.make_watch(cz.Continuized(1.0, 0.1), tol, witnessing, 2.2e-16)
     later = start.copy()
     for _ in range(checks.WARM_UP):
         checks.judge(later, 4.0, 9.0, 1.0, 1.0, 1.0)
@@ -265,7 +265,7 @@ def test_quiet_events_change_nothing_but_the_count(tol: float | None, witnessing
             for dgdy, longest in itertools.product(products, (1e-160, 1.0, 1e155)):
                 squares, after = (g2, y2, dg2, dgdy, 1.0), before.copy()
                 size2 = checks.judge(after, *squares)
-                signal = checks.verdict(after, size2, size2, 1e-170, longest)
+                signal = checks.choose_signal(after, size2, size2, 1e-170, longest)
                 after[[checks.STEPS, checks.QUIET2]] = before[[checks.STEPS, checks.QUIET2]]
                 goes_on = signal == checks.GO_ON and np.array_equal(after, before, equal_nan=True)
                 is_quiet = checks.is_quiet(before, *squares, longest)

@@ -165,7 +165,6 @@ for name, fit in fits.items():
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts what Linux tells of them")
 def test_no_fit_wakes_the_threads_of_blas() -> None:
     """Awake, they spin for up to a tenth of a second on the cores of our own."""
-    pytest.importorskip("sklearn")
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
     done = subprocess.run(
         [sys.executable, "-c", QUIET_FITS], capture_output=True, text=True, env=environment

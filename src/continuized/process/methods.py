@@ -278,26 +278,24 @@ class Continuized(Method):
         return self.tau == 1.0
 
     @property
-    def rule(self) -> Rule:
+    def _rules(self) -> tuple[Rule, FlowRule]:
+        if self.tau < 1.0 and self.mu == 0.0:
+            return coefficients.quasar_convex_rule, flows.quasar_convex_flow
         if self.tau < 1.0:
-            convex = self.mu == 0.0
-            return (
-                coefficients.quasar_convex_rule if convex else coefficients.quasar_exponential_rule
-            )
+            return coefficients.quasar_exponential_rule, flows.quasar_exponential_flow
         if self.mu == 0.0:
-            return coefficients.convex_rule
+            return coefficients.convex_rule, flows.convex_flow
         if self.start == math.inf:
-            return coefficients.exponential_rule
-        return coefficients.hyperbolic_rule
+            return coefficients.exponential_rule, flows.exponential_flow
+        return coefficients.hyperbolic_rule, flows.hyperbolic_flow
+
+    @property
+    def rule(self) -> Rule:
+        return self._rules[0]
 
     @property
     def flow_rule(self) -> FlowRule:
-        if self.tau < 1.0:
-            convex = self.mu == 0.0
-            return flows.quasar_convex_flow if convex else flows.quasar_exponential_flow
-        if self.mu == 0.0:
-            return flows.convex_flow
-        return flows.exponential_flow if self.start == math.inf else flows.hyperbolic_flow
+        return self._rules[1]
 
     def clock(self, rng: Seed = None) -> clocks.Clock:
         return clocks.Poisson(rng)
@@ -370,6 +368,11 @@ class SharpContinuized(Method):
 
     def clock(self, rng: Seed = None) -> clocks.Clock:
         return clocks.Poisson(rng)
+
+
+def is_marked(method: Any) -> bool:
+    """Tell whether it is a method whose events have marks; to import its class brings Numba."""
+    return hasattr(method, "prepare") and not isinstance(method, type)
 
 
 def check_method(method: Any) -> Method:

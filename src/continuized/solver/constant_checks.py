@@ -2,8 +2,8 @@
 
 If f is convex and L-smooth, any two gradients satisfy |g - g'|^2 <= L <g - g', y - y'>; if
 it is mu-strongly convex, <g - g', y - y'> >= mu |y - y'|^2.  A pair that does not is a
-witness against L or mu.  Consecutive steps give pairs at no extra gradient.  No witness is
-no proof.
+witness against L or mu.  Consecutive steps give pairs at no extra gradient.  That no witness
+is found proves nothing.
 
 The gradients carry rounding errors, taken as `ERRORS` units in the last place of
 max |g| + L max |y| along the run, max |g| being no less than sqrt(2 L |f(x_0)|); a violation
@@ -131,7 +131,7 @@ def is_quiet(
 ) -> bool:  # fmt: skip
     """Tell whether an event needs no closer look, as nearly all do.
 
-    Then `verdict` would return GO_ON, and `judge` would change nothing in `watch` but STEPS.
+    Then `choose_signal` would return GO_ON, and `judge` would change nothing in `watch` but STEPS.
     longest: the larger of gamma and gamma_prime.  NaN is never quiet: comparisons with it are
     false.
     """
@@ -146,7 +146,7 @@ def is_quiet(
     )
 
 
-def verdict(watch: Array, g2: float, small2: float, gamma: float, gamma_prime: float) -> int:
+def choose_signal(watch: Array, g2: float, small2: float, gamma: float, gamma_prime: float) -> int:
     """The signal of an event with these steps, |g|^2 being what `judge` said.
 
     small2: the square of what tol is compared with, |g| itself or the norm of a gradient mapping.
@@ -169,7 +169,7 @@ def describe_skipped(n: int) -> str:
     return f" {n} gradients that were not finite were skipped." if n else ""
 
 
-def scale_of_gradients(watch: Array, L: float, f0: float) -> None:
+def set_gradient_scale(watch: Array, L: float, f0: float) -> None:
     """The least that max |g| is taken for, by f at the start.
 
     A gradient is a sum that may cancel, as at a warm start; its rounding errors are those of the
@@ -185,7 +185,7 @@ def squared_tol(tol: float | None) -> float:
     return -1.0 if tol is None else tol * tol
 
 
-def watch_for(method: Method, tol: float | None, witnessing: bool, eps: float) -> Array:
+def make_watch(method: Method, tol: float | None, witnessing: bool, eps: float) -> Array:
     """What a run is watched for: see its entries above.
 
     witnessing: whether gradients may contradict the constants.  Not where noise is added to them,
@@ -202,7 +202,7 @@ def watch_for(method: Method, tol: float | None, witnessing: bool, eps: float) -
     return watch
 
 
-def witness_sentence(watch: Array) -> str | None:
+def describe_witness(watch: Array) -> str | None:
     """What the gradients seen say against L or mu."""
     given, mu = watch[L], watch[MU]
     L_seen, mu_seen = watch[L_SEEN], watch[MU_SEEN]

@@ -14,7 +14,7 @@ from continuized.problems.losses import LOGISTIC, SQUARED
 from continuized.problems.regression.interface import Regression
 from continuized.process import clock as clocks
 from continuized.process.composite import Composite
-from continuized.process.methods import METHODS, Continuized, GradientDescent, Method
+from continuized.process.methods import METHODS, Continuized, GradientDescent, Method, is_marked
 from continuized.process.mirror import MirrorComposite, make_composite
 from continuized.process.parameters import check_constants
 from continuized.process.prox import Separable, check_prox
@@ -122,15 +122,13 @@ def check_marked(method: Any, L: Any, mu: Any, noise: Any, record: Any, nonfinit
         raise ValueError(f'{method.name} has no gradients to skip; use nonfinite="stop" or "raise"')
 
 
-def check_second_start_fits(
-    method: Any, composite: Composite | None, adapts: bool, is_marked: bool
-) -> None:
+def check_second_start_fits(method: Any, composite: Composite | None, adapts: bool) -> None:
     """Raise ValueError for a run that z0 does not go with."""
     if composite is not None:
         raise ValueError("z0= goes without prox= and mirror=, which need z_0 = x_0: drop z0=")
     if adapts:
         raise ValueError("z0= goes with known constants only: give L=, without metric= and prox=")
-    if is_marked or isinstance(method, GradientDescent):
+    if is_marked(method) or isinstance(method, GradientDescent):
         raise ValueError(f"{method.name} takes no z0=; drop it, or use a cz.Continuized(L, mu)")
 
 
@@ -186,7 +184,7 @@ def check_array_api(method: Any, **numpy_only: Any) -> None:
     for name, value in numpy_only.items():
         if value is not None:
             raise ValueError(f"{name}= is for NumPy arrays only; drop it, or give a NumPy x0")
-    if hasattr(method, "prepare"):
+    if is_marked(method):
         raise ValueError(
             f"{check.short_repr(method)} is for NumPy arrays only; give a NumPy x0, or use "
             'method="continuized"'

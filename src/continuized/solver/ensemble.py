@@ -285,7 +285,7 @@ def ensemble(
     if z0 is not None:
         from continuized.solver.dispatch import check_second_start_fits
 
-        check_second_start_fits(method, composite, adapts=False, is_marked=False)
+        check_second_start_fits(method, composite, adapts=False)
         second = check_second_start(z0, start)
     task = _make_task(problem, method, (start, second), steps, times, rng, noise, composite)
     check.one_of(keep, "keep", ("all", "mean"))

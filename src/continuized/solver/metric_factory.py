@@ -267,7 +267,7 @@ class MetricFactory:
         p, w = self.problem, w.ravel()
         if kind == "diag":
             scales = np.maximum(p.column_scales, _least(p))
-            # With an entry for each, for to divide a row of classes by one entry is slow.
+            # With an entry for each class: dividing a row of classes by one entry is slow.
             return Diagonal(np.repeat(scales, p.classes))
         with blas.on_one_thread():
             if kind == "rows":

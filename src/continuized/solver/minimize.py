@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array, Problem, check_second_start, check_start
 from continuized.process import clock as clocks
 from continuized.process.marks import events_of
-from continuized.process.methods import Method
+from continuized.process.methods import Method, is_marked
 from continuized.process.noise import Noise, Oracle, check_noise
 from continuized.process.random_streams import MARKS, Seed, generator, seed_sequence
 from continuized.process.stepper import Status, Stepper
@@ -177,17 +177,16 @@ def minimize(
     if is_chosen:
         asked = any(option is not None for option in (L, mu, prox, mirror, noise, z0))
         method, metric, why = dispatch.choose_method(problem, metric, asked or record == "path")
-    is_marked = hasattr(method, "prepare") and not isinstance(method, type)
     composite = dispatch.as_composite(method, L, metric, prox, mirror, noise, start.shape)
     adapts = composite is None and dispatch.is_adaptive(method, problem, L, metric, prox, noise)
     chosen: Any = method
     if composite is not None:
         chosen = dispatch.composite_method(composite, method, problem, L, mu, start)
-    elif not (is_marked or adapts):
+    elif not (is_marked(method) or adapts):
         chosen = dispatch.as_method(method, problem, L, mu)
     second = None
     if z0 is not None:
-        dispatch.check_second_start_fits(chosen, composite, adapts, is_marked)
+        dispatch.check_second_start_fits(chosen, composite, adapts)
         second = check_second_start(z0, start)
     limits = dispatch.limits_of(tol, maxiter, clock)
     record = dispatch.check_record(record)
@@ -211,7 +210,7 @@ def minimize(
             options, why = dispatch.add_support(problem, options, why)
         stepper = AdaptiveStepper(problem, start, options)
         ticking = clocks.Poisson(root) if clock is None else clock
-    elif is_marked:
+    elif is_marked(chosen):
         from continuized.marked.stepper import clock_with_marks
 
         dispatch.check_marked(chosen, L, mu, noise, record, nonfinite)

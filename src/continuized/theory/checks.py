@@ -20,7 +20,7 @@ from continuized.problems.base import (
     check_start,
 )
 from continuized.problems.quadratic import Quadratic
-from continuized.process.methods import Continuized, Method, check_method
+from continuized.process.methods import Continuized, Method, check_method, is_marked
 from continuized.process.mirror import MirrorComposite
 from continuized.solver.constant_checks import seen_L
 from continuized.support import validation as check
@@ -37,11 +37,6 @@ def name_of(method: Any) -> str:
     """Return what a method is called in a sentence."""
     kind = type(method)
     return NETWORK_NAMES.get(kind) or str(getattr(method, "name", kind.__name__))
-
-
-def is_marked(method: Any) -> bool:
-    """Tell whether the events of a method have marks; to import its class would bring Numba."""
-    return hasattr(method, "prepare")
 
 
 def check_any_method(method: Any) -> None:

@@ -22,7 +22,7 @@ from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
 from continuized.process import parameters
 from continuized.process.flow import mix
-from continuized.process.methods import Continuized, Method, follow, jump
+from continuized.process.methods import Continuized, Method, follow, is_marked, jump
 from continuized.process.noise import Oracle
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_line, shown
@@ -31,7 +31,6 @@ from continuized.theory.checks import (
     check_continuized,
     check_fits,
     check_path,
-    is_marked,
     minimiser,
     minimum,
 )

@@ -183,7 +183,7 @@ def test_the_dual_method_on_equal_squares_bears_what_gossip_bears() -> None:
     graph = network.Graph.of("path:10")
     squares = network.Objective.of([LeastSquares([[1.0]], [float(i)]) for i in range(10)])
     gossip = network.Gossip(damping=1.0).constants(graph)
-    mine = network.Dual().as_gossip(graph, squares)
+    mine = network.Dual().find_gossip_constants(graph, squares)
     np.testing.assert_allclose(mine, gossip, rtol=1e-12)
     a2 = A2CiD2(communications=0.1)  # all edges together tick once in a unit of t
     assert math.isclose(a2.edge_rate(graph), 1.0)

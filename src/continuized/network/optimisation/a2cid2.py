@@ -97,10 +97,10 @@ class A2CiD2:
         if not self.accelerated:
             return Constants(0.0, 0.5, 0.5)
         rate = self.edge_rate(graph)
-        chi_1, chi_2 = 1.0 / (rate * graph.mu_g), 0.5 * graph.R / rate
+        chi_1, chi_2 = graph.chi_1 / rate, graph.chi_2 / rate
         return Constants(0.5 / math.sqrt(chi_1 * chi_2), 0.5, 0.5 * math.sqrt(chi_1 / chi_2))
 
-    def as_gossip(self, graph: Graph, objective: Objective | Functions) -> Constants:
+    def find_gossip_constants(self, graph: Graph, objective: Objective | Functions) -> Constants:
         """Return the constants of the gossip that its exchanges are, in the time of their ticks."""
         constants = self.constants(graph)
         return constants._replace(theta=constants.theta / self.edge_rate(graph))

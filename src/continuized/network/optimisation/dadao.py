@@ -83,7 +83,7 @@ class DADAO:
         nu, L, chi_1 = 0.5 * objective.mu, objective.L, 1.0 / math.sqrt(graph.R * graph.mu_g)
         return Steps(math.sqrt(nu) / math.sqrt(L), nu, L, chi_1)
 
-    def as_gossip(self, graph: Graph, objective: Objective | Functions) -> None:
+    def find_gossip_constants(self, graph: Graph, objective: Objective | Functions) -> None:
         """Return None: its exchanges are no accelerated gossip."""
 
     def edge_rate(self, graph: Graph) -> float:

@@ -91,7 +91,7 @@ class Dual:
         """Return the constants by their names, for nodes that are made elsewhere."""
         return self.constants(graph, objective)._asdict()
 
-    def as_gossip(self, graph: Graph, objective: Objective | Functions) -> Constants:
+    def find_gossip_constants(self, graph: Graph, objective: Objective | Functions) -> Constants:
         """Return the constants of the gossip that it is where all f_i have the curvature mu."""
         theta, gamma, gamma_prime = self.constants(graph, objective)
         return Constants(theta, gamma / objective.mu, gamma_prime / objective.mu)

@@ -191,7 +191,8 @@ def minimize(
     if faults is not None:
         faults.wait(chosen.edge_rate(graph))  # refuses a timeout too short
         faults.speeds(graph.nodes)  # and a skew that makes no sense
-        constants, edge_rate = chosen.as_gossip(graph, objective), chosen.edge_rate(graph)
+        constants = chosen.find_gossip_constants(graph, objective)
+        edge_rate = chosen.edge_rate(graph)
         warn_of_delay(graph, constants, faults.delay, f"method={PLAIN[chosen.kind]}", edge_rate)
     root = seed_sequence(rng)
 

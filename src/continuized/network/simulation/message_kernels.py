@@ -202,7 +202,7 @@ def is_in_flight(edge: Array, e: int) -> bool:
 
 @jit_uncounted
 def die(nodes: Any, net: MessageNetwork, dead: int, t: float) -> None:
-    """Let the node fall silent; what it has, has paid and is owed goes with it.
+    """Let the node fall silent: what it holds, what it has paid and what it is owed are lost.
 
     A neighbour that waits for it will find out when its timer runs out.
     """

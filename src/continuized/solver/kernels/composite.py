@@ -19,7 +19,7 @@ from continuized.process.coefficients import GAMMA, GAMMA_PRIME
 from continuized.process.compiled import Block, block_type
 from continuized.process.methods import follow, jump
 from continuized.process.prox import FORMULAS, clip, entry_penalty, entry_step, is_mostly_rounding
-from continuized.solver.constant_checks import GO_ON, TOL2, judge, verdict
+from continuized.solver.constant_checks import GO_ON, TOL2, choose_signal, judge
 from continuized.solver.kernels.loop import (
     DIM,
     FORBIDDEN,
@@ -129,7 +129,9 @@ def take_event(work, psi, coefficients, watch, i, eps):
     small2 = math.inf
     if watch[TOL2] >= 0.0 and math.isfinite(size2):
         small2 = squared_mapping(work, gamma, psi, float(g2), float(y2), eps)
-    signal = verdict(watch, size2, small2, coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME])
+    signal = choose_signal(
+        watch, size2, small2, coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME]
+    )
     if signal not in FORBIDDEN:
         for c in range(psi.shape[1]):
             x[c], z[c] = jump_entry(y_now[c], z_now[c], g_now[c], gamma, gamma_prime, psi, c)

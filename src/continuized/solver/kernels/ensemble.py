@@ -34,7 +34,7 @@ from continuized.support.jit import (
 )
 
 
-class Run(NamedTuple):
+class RunState(NamedTuple):
     """The problem, as compiled code takes it, and x, z and the gradient's vector of one run.
 
     grad, fun, data: as `find_addresses` gives them.
@@ -126,7 +126,7 @@ def make_steps(kind: str) -> Any:
         """A block of events of every run; out[r, k] takes f after event k."""
         kept, stop = scratch(KEPT, np.float64), block.t.shape[1]
         for r in range(states.shape[0]):
-            run = Run(grad, fun, data, states[r, 0, : g.size], states[r, 1, : g.size], g, psi)
+            run = RunState(grad, fun, data, states[r, 0, : g.size], states[r, 1, : g.size], g, psi)
             i = 0
             while i < stop:
                 n, coefficients = make_coefficients(block, r, i, stop, kept)
@@ -160,7 +160,7 @@ def make_times(kind: str) -> Any:
         (flow, times, passed), (L, mu, start) = asked, block.constants
         kept, stop = scratch(KEPT, np.float64), block.t.shape[1]
         for r in range(states.shape[0]):
-            run = Run(grad, fun, data, states[r, 0, : g.size], states[r, 1, : g.size], g, psi)
+            run = RunState(grad, fun, data, states[r, 0, : g.size], states[r, 1, : g.size], g, psi)
             i, last = 0, block.t0[r]
             while i < stop and passed[r] < times.size:
                 n, coefficients = make_coefficients(block, r, i, stop, kept)

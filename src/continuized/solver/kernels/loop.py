@@ -50,10 +50,10 @@ from continuized.solver.constant_checks import (
     NOT_FINITE,
     STEPS,
     WATCH_SIZE,
+    choose_signal,
     copy_watch,
     is_quiet,
     judge,
-    verdict,
 )
 from continuized.support.alignment import aligned_zeros, padded_size
 from continuized.support.jit import (
@@ -85,7 +85,7 @@ inline = partial(uncounted, forceinline=True)
 inline(judge)
 inline(copy_watch)
 inline(is_quiet)
-inline(verdict)
+inline(choose_signal)
 
 
 def noise_from(noise, i):
@@ -109,8 +109,10 @@ def add_squares(sums, g, y):
 
 
 def add_slope(sums, g, y, witnessing):
-    """Do the same for a slope that is not finite where y is not: then y tells nothing that the
-    gradient does not, but for the size of its rounding errors, which witnesses need."""
+    """Do the same for a slope that is not finite where y is not.
+
+    The gradient then shows all that y would; only witnesses need y, for its rounding errors.
+    """
     g2, y2, dg2, dgdy, dy2 = sums
     if witnessing:
         y2 += y * y
@@ -141,7 +143,7 @@ def decide(watch, watch_copy, sums, row, witnessing):
         watch[STEPS] += 1.0
         return GO_ON, watch_copy
     size2 = judge(watch, *squares)
-    return verdict(watch, size2, size2, gamma, gamma_prime), copy_watch(watch, witnessing)
+    return choose_signal(watch, size2, size2, gamma, gamma_prime), copy_watch(watch, witnessing)
 
 
 compile_formulas(noise_from, add_noise, add_squares, add_slope, add_products)

@@ -77,7 +77,7 @@ class CompositeStepper(FixedStepper):
                 g2 = checks.judge(watch, *composite.squares(g, y, g - g_last, y - y_last))
                 tested = self.tol is not None and math.isfinite(g2)
                 small = composite.criterion(y, g, gamma) if tested else math.inf
-            signal = checks.verdict(watch, g2, small * small, gamma, gamma_prime)
+            signal = checks.choose_signal(watch, g2, small * small, gamma, gamma_prime)
             if signal in checks.SIGNALS:
                 return j, signal
             x, z = composite.jump(y, z, g, gamma, gamma_prime)

@@ -148,7 +148,7 @@ class Evaluator(Checkpointed):
         return seen if seen > 0.0 else 1.0 / step
 
     def contradicts_gradient(self, at: Evaluation) -> bool:
-        """Tell whether central differences of f along the gradient say that it is another.
+        """Tell whether central differences of f along the gradient show that it is wrong.
 
         Where f bends as much as it falls on the way, as at a kink, nothing is said; nor where
         differences over other lengths say something else, as they do of a rough f.

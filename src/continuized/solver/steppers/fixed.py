@@ -103,7 +103,7 @@ class _KnownConstants(Stepper):
         eps = arrays.eps_of(start) * max(1.0, math.sqrt(math.prod(start.shape)) / LONG_SUMS)
         proved = problem.proves(method.L, method.mu)
         witnessing = method.assumes_convexity and not (noisy or proved)
-        self.watch = checks.watch_for(method, tol, witnessing, eps)
+        self.watch = checks.make_watch(method, tol, witnessing, eps)
         self.fun = math.nan  # at the last row
         self.asked = (-1, math.nan)  # the last event after which f was asked for, but not recorded
         self.warned = False
@@ -114,7 +114,7 @@ class _KnownConstants(Stepper):
     def begin(self) -> Progress:
         row = self._end_row()
         self.fun = row[3]
-        checks.scale_of_gradients(self.watch, self.method.L, self.fun)
+        checks.set_gradient_scale(self.watch, self.method.L, self.fun)
         return Progress(None if math.isfinite(self.fun) else Status.NOT_FINITE, row)
 
     def next_block(self, left: int) -> int:
@@ -127,7 +127,7 @@ class _KnownConstants(Stepper):
         return stopping.next_look(k)
 
     def _is_time_to_look(self) -> bool:
-        return self.looking and self.k > 0 and self._next_look(self.k - 1) == self.k
+        return self.looking and self._next_look(self.k - 1) == self.k
 
     def over(self) -> Status | None:
         """Return NO_MINIMUM where x separates the data, or f falls for ever."""
@@ -191,7 +191,7 @@ class _KnownConstants(Stepper):
             self.block = max(1, self.block // 2) if slow else min(most, 2 * self.block)
 
     def _warn_of_witnesses(self) -> None:
-        seen = None if self.warned else checks.witness_sentence(self.watch)
+        seen = None if self.warned else checks.describe_witness(self.watch)
         if seen:
             self.warned = True
             warn_caller(seen, ConstantsWarning)
@@ -510,7 +510,7 @@ class ArrayStepper(_KnownConstants):
         y, z = mix(self.x, self.z, a, b)
         g = self.problem.grad(y)
         g2 = self._judge(y, g)
-        signal = checks.verdict(self.watch, g2, g2, gamma, gamma_prime)
+        signal = checks.choose_signal(self.watch, g2, g2, gamma, gamma_prime)
         if signal == checks.NOT_FINITE and self.skipping:
             x, self.skipped = y, self.skipped + 1  # no jump: as if the gradient were zero
         elif signal in checks.SIGNALS:

@@ -18,14 +18,13 @@ from continuized.network.optimisation.dadao import DADAO
 from continuized.network.optimisation.dual import Dual
 from continuized.problems.base import Array, Problem, check_problem
 from continuized.process import parameters
-from continuized.process.methods import Continuized, Method, Nesterov, SharpContinuized
+from continuized.process.methods import Continuized, Method, Nesterov, SharpContinuized, is_marked
 from continuized.support import validation as check
 from continuized.theory.bounds import network, paper
 from continuized.theory.bounds.paper import log_A, log_scale, make_query, theorem_of
 from continuized.theory.bounds.sharp import sharp_log_bound
 from continuized.theory.checks import (
     check_constants_hold,
-    is_marked,
     name_of,
     start_of,
     start_of_z,

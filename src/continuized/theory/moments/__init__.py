@@ -22,11 +22,11 @@ from continuized.network.optimisation.dadao import DADAO
 from continuized.network.optimisation.dual import Dual
 from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
-from continuized.process.methods import Method
+from continuized.process.methods import Method, is_marked
 from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.support.progress import Bar, bar
-from continuized.theory.checks import check_counts, is_marked, name_of, start_of, start_of_z
+from continuized.theory.checks import check_counts, name_of, start_of, start_of_z
 from continuized.theory.moments.affine import affine_moments
 from continuized.theory.moments.dadao import dadao_moments
 from continuized.theory.moments.edges import dual_moments, gossip_moments
