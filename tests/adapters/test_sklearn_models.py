@@ -635,3 +635,29 @@ def test_newtons_last_steps_go_far_beyond_tol(seed: int) -> None:
     g = A.T @ (p - y) / n + penalty * w
     H = (A.T * (p * (1.0 - p))) @ A / n + np.diag(penalty)
     assert np.sqrt(g @ np.linalg.solve(H, g)) <= 3e-10
+
+
+@FORMS
+@BOTH
+@INTERCEPT
+@pytest.mark.parametrize("alpha", [1e-6, 1e-10, 1e-14, 0.0])
+def test_a_ridge_of_few_rows_and_hardly_a_penalty_is_the_solution_of_least_norm(
+    alpha: float, intercept: bool, weighted: bool, form: str
+) -> None:
+    """Steps alone leave parts in the null space of X: 0.01 of |w| at 1e-10, 4 |w| without alpha.
+
+    On its rows X has a condition number below 100, which 1e-11 allows some 500 roundings for.
+    """
+    X, y = load_digits(return_X_y=True)
+    X, y, weights = X[:20] + 0.5, y[:20].astype(float), weights_of(20) if weighted else None
+    ours = ContinuizedRidge(alpha=alpha, fit_intercept=intercept, random_state=0)
+    ours.fit(given(X, form), y, weights)
+    each = np.ones(20) if weights is None else weights
+    row = np.average(X, axis=0, weights=each) if intercept else np.zeros(64)
+    middle = np.average(y, weights=each) if intercept else 0.0
+    A, b = (X - row) * np.sqrt(each)[:, None], (y - middle) * np.sqrt(each)
+    U, s, V = np.linalg.svd(A, full_matrices=False)
+    U, s, V = U[:, s > 1e-10 * s[0]], s[s > 1e-10 * s[0]], V[s > 1e-10 * s[0]]
+    expected = V.T @ (s / (s**2 + alpha) * (U.T @ b))
+    assert np.linalg.norm(ours.coef_ - expected) <= 1e-11 * np.linalg.norm(expected)
+    np.testing.assert_allclose(ours.predict(X), X @ expected + middle - row @ expected, rtol=1e-9)

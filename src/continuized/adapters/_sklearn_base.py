@@ -74,9 +74,9 @@ class Fit(NamedTuple):
     """What came of a run: the coefficients, its events, whether tol was reached, and the gap."""
 
     x: Array
-    nit: int
-    success: bool
-    gap: float
+    nit: int = 0
+    success: bool = True
+    gap: float = math.nan
 
 
 class LinearEstimator(BaseEstimator):

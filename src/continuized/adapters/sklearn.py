@@ -121,8 +121,9 @@ class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
         if l1 > 0.0:
             r = self._solve_by_columns(problem, w0, l1 / scale, l2)
         else:
+            direct = problem.minimise_in_row_space() if is_smooth else None
             prox = None if is_smooth else make_prox(problem, 0.0, l2, True, columns)
-            r = self._solve(problem, w0, seed, prox=prox)
+            r = self._solve(problem, w0, seed, prox=prox) if direct is None else Fit(direct)
         coef, shift = scale * r.x[:d] / columns, middle + scale * float(r.x[d:].sum())
         if offsets is not None:
             shift -= float(offsets @ coef)
@@ -156,6 +157,8 @@ class ContinuizedRidge(LeastSquaresEstimator):
     Parameters
     ----------
     alpha : float >= 0, or one for each target
+        With 0 and fewer rows than columns, the solution of least |w| is found, unless X is so large
+        (n^2 d > 1e10) that it would take many seconds.
     fit_intercept : bool
         Whether there is an intercept b, which is not penalised.
     tol : float

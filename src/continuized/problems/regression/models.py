@@ -19,6 +19,9 @@ from continuized.support.threads import interruptible
 
 DIRECT_UP_TO = 2000  # the number of variables for which the minimiser is computed directly,
 DIRECT_ENTRIES = 2**25  # unless X has more entries than this
+SMALL_L2 = 1e-6  # of the trace: below, gradients lose more than 10 digits to rounding
+SVD = 10.0  # operations for n^2 d of them, about,
+MOST_DIRECT = 1e10  # and the largest n^2 d for which it is asked: some seconds
 BLOCK = 2**17  # entries of X that softmax takes at once, or some more: they stay in cache
 LEAST_ROWS = 64
 
@@ -248,6 +251,32 @@ class LeastSquares(SingleOutput):
         right = np.concatenate([y / np.sqrt(n), np.zeros(d)])
         work = rows.size * float(self.dim)
         return np.asarray(blas.compute(work, np.linalg.lstsq, rows, right, None)[0])
+
+    def minimise_in_row_space(self) -> Array | None:
+        """Find the minimiser with the least |w|, the intercept not counted, where X has few rows
+        and more columns, and l2 is so small that gradients say little of it; otherwise None.
+
+        It is in the space of the rows, whatever is rounded, for their singular vectors make it.
+        """
+        n, d = self.X.shape
+        is_direct = n < d and n * d <= DIRECT_ENTRIES and float(n) ** 2 * d <= MOST_DIRECT
+        if not (is_direct and self.l2 < SMALL_L2 * self.trace < math.inf):
+            return None
+        found = blas.compute(SVD * float(n) ** 2 * d, self._find_least_norm)
+        return found if np.isfinite(found).all() else None
+
+    def _find_least_norm(self) -> Array:
+        X, y, weights = self.X.toarray() if self.is_sparse else self.X, self.y, self.weights
+        X = X.astype(np.float64, copy=False)
+        row, middle = np.zeros(X.shape[1]), 0.0
+        if self.intercept:
+            row, middle = np.average(X, axis=0, weights=weights), np.average(y, weights=weights)
+        roots = np.sqrt(np.full(len(y), 1.0) if self.shares is None else self.shares)
+        U, s, V = np.linalg.svd((X - row) * roots[:, np.newaxis], full_matrices=False)
+        kept = s > math.ulp(1.0) * X.shape[1] * s[0]
+        U, s, V = U[:, kept], s[kept], V[kept]
+        w = ((roots * (y - middle)) @ U * s / (s * s + len(y) * self.l2)) @ V
+        return np.append(w, [middle - row @ w] if self.intercept else [])
 
 
 class LogisticRegression(SingleOutput):
