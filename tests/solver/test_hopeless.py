@@ -188,6 +188,20 @@ def test_data_that_can_be_separated_end_a_run_by_coordinates(accelerated: bool) 
     assert 100 <= r.passes < 1000
 
 
+@pytest.mark.parametrize("metric", [None, "diag"])
+def test_classes_that_can_be_separated_end_the_run(metric: Any) -> None:
+    X = np.repeat(np.eye(3), 4, axis=0) + 0.1 * np.random.default_rng(0).standard_normal((12, 3))
+    p = cz.problems.SoftmaxRegression(X, np.repeat([0, 1, 2], 4), l2=0.0)
+    r = cz.minimize(p, np.zeros(9), metric=metric, tol=0.0, rng=0)
+    assert r.status is cz.Status.NO_MINIMUM
+    assert "x separates the data" in r.message
+    early = cz.minimize(p, np.zeros(9), metric=metric, tol=0.1, rng=0)
+    assert early.status is cz.Status.CONVERGED  # an answer, too
+    assert p.is_separated_by(early.x)
+    mixed = cz.problems.SoftmaxRegression(X, np.tile([0, 1, 2], 4), l2=0.0)
+    assert not mixed.is_separated_by(r.x)
+
+
 @pytest.mark.parametrize("L", [None, 0.3])
 @pytest.mark.parametrize("prox", [cz.prox.L1(1e-4), cz.prox.Box(-30.0, 30.0)])
 def test_data_that_can_be_separated_have_a_minimum_with_a_prox(
@@ -340,3 +354,46 @@ def test_a_run_below_rounding_gives_back_its_last_point(monkeypatch: pytest.Monk
         BELOW_ROUNDING["float64"](tol=5e-324, rng=seed, record=False)
     assert (cz.Status.PRECISION, True, False) in found
     assert all(is_last for status, is_last, _ in found if status is cz.Status.PRECISION)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("record", [True, False])
+@pytest.mark.parametrize("mu", [0.0, 2.0])
+def test_with_constants_a_wrong_gradient_that_vanishes_is_no_success(
+    mu: float, record: bool, dtype: Any
+) -> None:
+    """f falls towards 3, the gradient given leads to 0, where f is larger than at the start."""
+
+    def f(x: Any) -> float:
+        return float(((x - 3.0) ** 2).sum())
+
+    given = {"L": 2.0, "mu": mu, "tol": 1e-3, "rng": 0, "record": record}
+    r = cz.minimize(f, np.ones(3, dtype), lambda x: 2.0 * x, **given)
+    assert r.status is cz.Status.WRONG_GRADIENT
+    assert "larger than it was at the start" in r.message
+    right = cz.minimize(f, np.ones(3, dtype), lambda x: 2.0 * (x - 3.0), **given)
+    assert right.status is cz.Status.CONVERGED
+
+
+def test_f_at_the_start_may_be_its_least_up_to_rounding() -> None:
+    p = cz.problems.Quadratic([1.0, 1e-3], [1e8, 1.0])
+    r = cz.minimize(lambda x: p.fun(x) + 1e3, [1e8, 1.0], p.grad, L=1.0, tol=1e-6, rng=0)
+    assert r.status is cz.Status.CONVERGED
+
+
+def test_of_a_rough_f_nothing_is_told() -> None:
+    rng = np.random.default_rng(0)
+    rough = cz.Problem(lambda x: fun(x) + float(rng.standard_normal()), jac)
+    runs = [cz.minimize(rough, np.zeros(D), L=4.0, tol=1e-3, rng=0) for _ in range(20)]
+    assert {r.status for r in runs} == {cz.Status.CONVERGED}
+
+
+def test_of_f_with_psi_and_of_quasar_convex_f_nothing_is_told_so() -> None:
+    """The gradient of f alone tells nothing of f + psi; a quasar-convex f may bend either way."""
+    away = cz.Problem(lambda x: -float(x.sum()), lambda x: -np.ones_like(x))
+    box = {"prox": cz.prox.Box(-1.0, 1.0), "L": 1.0, "tol": 1e-6, "rng": 0}
+    assert cz.minimize(away, np.zeros(2), **box).status is cz.Status.CONVERGED
+    hump = cz.Problem(lambda x: -float((x**2).sum()), lambda x: -2.0 * x)
+    method = cz.Continuized(2.0, tau=0.5)
+    r = cz.minimize(hump, np.zeros(2), method=method, tol=1e-6, rng=0)
+    assert r.status is cz.Status.CONVERGED

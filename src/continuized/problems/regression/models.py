@@ -282,7 +282,8 @@ class LeastSquares(SingleOutput):
 class LogisticRegression(SingleOutput):
     """f(w) = mean_i log(1 + exp(-y_i <x_i, w>)) + l2/2 |w|^2, y in {-1, +1}.
 
-    X, l2, weights and intercept as for `LeastSquares`, and so are the errors; ValueError, too, for
+    X, l2, weights and intercept as for `LeastSquares`, but l2 is 1e-4 unless it is given: without
+    it, separable data leave f without a minimum.  The errors are the same; ValueError, too, for
     other labels.
 
     >>> p = LogisticRegression([[1.0], [1.0]], [1, -1], l2=0.5)
@@ -332,9 +333,9 @@ class LogisticRegression(SingleOutput):
 class SoftmaxRegression(Linear):
     """f(W) = mean_i [log sum_k exp(<x_i, W_k>) - <x_i, W_{y_i}>] + l2/2 |W|^2.
 
-    X, l2, weights and intercept as for `LeastSquares`; y: labels 0, ..., classes - 1 (by default
-    as many as there are).  W has shape (d, classes), with the intercepts as one row more, and
-    may be given flattened.  The second derivative of the loss in the predictions is
+    X, l2, weights and intercept as for `LogisticRegression`; y: labels 0, ..., classes - 1 (by
+    default as many as there are).  W has shape (d, classes), with the intercepts as one row more,
+    and may be given flattened.  The second derivative of the loss in the predictions is
     diag(p) - p p^T, at most 1/2.
 
     Adding the same vector to every column of W changes no loss: with l2 > 0 the columns of the
@@ -366,6 +367,14 @@ class SoftmaxRegression(Linear):
 
     def _set_options(self, classes: int | None = None) -> None:
         self.labels, self.classes = check_class_labels(self.y, classes)
+
+    def is_separated_by(self, x: ArrayLike) -> bool:
+        """Tell whether <x_i, W_k> is largest for the class of every row: no minimum without l2."""
+        W, rows = flat(x, self.dim).reshape(-1, self.classes), np.arange(self.row_count)
+        scores = self.predictions(W, slice(None))
+        own = scores[rows, self.labels]
+        scores[rows, self.labels] = -np.inf
+        return bool(np.all(own > scores.max(axis=1)))
 
     def fun(self, x: ArrayLike) -> float:
         """f(W); ValueError where x has not so many entries."""

@@ -104,6 +104,10 @@ class CompositeStepper(FixedStepper):
         """With psi, there may be a minimum all the same."""
         return False
 
+    def _is_above_start(self) -> bool:
+        """Of f + psi the gradient of f tells nothing so."""
+        return False
+
     # The point beyond x.  x is a mean of points z, and comes to the minimum no sooner than the
     # theorem says; a proximal step from there leads to it much earlier (measured on lassos: up to
     # 25 times).

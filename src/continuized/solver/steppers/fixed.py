@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -68,6 +68,12 @@ class _KnownConstants(Stepper):
     end.
     """
 
+    sentences: Mapping[Status, str] = {
+        Status.WRONG_GRADIENT: "The gradient norm is at most tol, but f is larger than it was at "
+        "the start: jac is not the gradient of f, or f is not convex. Look at the sign and the "
+        "terms of jac."
+    }
+
     # What differs between the two kinds of arrays
     x: Any  # after the last event
     states_at_start: tuple[Any, Any]  # x and z of the first row
@@ -113,7 +119,7 @@ class _KnownConstants(Stepper):
 
     def begin(self) -> Progress:
         row = self._end_row()
-        self.fun = row[3]
+        self.fun = self.fun_at_start = row[3]
         checks.set_gradient_scale(self.watch, self.method.L, self.fun)
         return Progress(None if math.isfinite(self.fun) else Status.NOT_FINITE, row)
 
@@ -231,7 +237,25 @@ class _KnownConstants(Stepper):
         self.jac = self._gradient()
         self._take_last_step()
         self.criterion = self._criterion(self.jac)
+        is_done = self.tol is not None and (
+            status is Status.CONVERGED or self.criterion <= self.tol
+        )
+        if is_done and status in (None, Status.CONVERGED) and self._is_above_start():
+            status = Status.WRONG_GRADIENT
         return Progress(status, row)
+
+    def _is_above_start(self) -> bool:
+        """Tell whether f(x_0) < f(x) + <g, x_0 - x>, by more than rounding: no convex f with this
+        gradient is so, and x is no minimum of f.  Of a rough f, which is another number when it is
+        asked again, nothing is told."""
+        if not self.method.assumes_convexity:
+            return False
+        rounding = math.sqrt(self.watch[checks.EPS]) * (abs(self.fun) + abs(self.fun_at_start))
+        bound = self.fun + arrays.inner(self.jac, self.start - self.x)
+        if not bound - self.fun_at_start > rounding:
+            return False
+        self.nfev += 1
+        return abs(self._value_at_end() - self.fun) <= rounding
 
     def _take_last_step(self) -> None:
         """Go where the result is better told than at x, if there is such a point."""
