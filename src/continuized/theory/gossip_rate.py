@@ -62,7 +62,7 @@ def gossip_rate(
     check_memory(80.0 * g.nodes**2, "the second moments", "a smaller graph")
     constants = method.constants(g)
     with bar("gossip rate", None, progress, unit="product") as show:
-        work = 100.0 * float(g.nodes) ** 3
+        work = float(g.nodes) ** 3  # of each of many products
         return -blas.compute(work, _find_rate, g, method.accelerated, constants, tol, show)
 
 
