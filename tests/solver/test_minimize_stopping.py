@@ -278,3 +278,66 @@ def test_sums_over_many_entries_are_less_exact() -> None:
 
     assert watch(64**2) == watch(3) == np.finfo(np.float32).eps
     assert watch(4 * 64**2) == 2.0 * watch(3)
+
+
+# What is no success
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("unit", "start"), [(1e-8, 1e10), (1e-6, 1e10), (1e-22, 0.0)])
+def test_in_a_box_no_gradient_mapping_is_small_because_L_is(
+    unit: float, start: float, seed: int
+) -> None:
+    """Beside the gradient at the start all others seemed rounding, and L fell while x went from
+    corner to corner: the mapping is at most L times the diameter."""
+    star, curvatures = unit * np.array([1.0, -8.0, 14.0, 5.0]), np.array([0.13, 0.03, 0.04, 0.01])
+
+    def gradient(x: Any) -> Any:
+        return curvatures * (x - star)
+
+    def f(x: Any) -> float:
+        return 0.5 * float(curvatures @ (x - star) ** 2)
+
+    box = cz.prox.Box(-3.0 * unit, 4.0 * unit)
+    r = cz.minimize(f, np.full(4, start), gradient, prox=box, tol=1e-3 * unit, rng=seed)
+    assert r.status is Status.CONVERGED
+    L = curvatures.max()
+    mapping = L * (r.x - np.clip(r.x - gradient(r.x) / L, -3.0 * unit, 4.0 * unit))
+    assert np.linalg.norm(mapping) <= 1e-2 * unit
+    np.testing.assert_allclose(r.x, np.clip(star, -3.0 * unit, 4.0 * unit), atol=0.5 * unit)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_square_that_rounding_made_negative_is_not_small(seed: int, intercept: bool) -> None:
+    """l2 is 1e-17 of the Hessian, and metric="rows" divides by it."""
+    rng = np.random.default_rng(seed)
+    X, y = 1e7 * rng.standard_normal((9, 12)), rng.standard_normal(9)
+    p = cz.problems.LeastSquares(X, y, l2=1e-3, intercept=intercept)
+    options = {"tol": 1e-8, "maxiter": 200, "rng": 0}
+    best = cz.minimize(p, np.zeros(p.dim), metric="gram", **options).fun
+    r = cz.minimize(p, np.zeros(p.dim), metric="rows", **options)
+    assert not r.success or r.fun <= best + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("dtype", "curvature", "star", "tol"),
+    [(np.float64, 1e-60, 1e-105, 1e-175), (np.float32, 1e-12, 1e-12, 1e-26)],
+)
+@pytest.mark.parametrize(
+    "given", [{}, {"metric": [1.0]}, {"prox": cz.prox.L1(0.0)}, {"L": 1.0}, {"L": 1.0, "mu": 0.1}]
+)
+def test_a_gradient_whose_square_underflows_is_not_small(
+    given: dict[str, Any], dtype: Any, curvature: float, star: float, tol: float
+) -> None:
+    def f(x: Any) -> float:
+        return 0.5 * curvature * float(((x.astype(float) - star) ** 2).sum())
+
+    def gradient(x: Any) -> Any:
+        return (curvature * (x.astype(float) - star)).astype(dtype)
+
+    constants = {name: curvature * given[name] for name in ("L", "mu") if name in given}
+    r = cz.minimize(f, np.zeros(1, dtype), gradient, tol=tol, rng=0, **(given | constants))
+    assert r.success
+    assert abs(float(gradient(r.x)[0])) <= 2.0 * tol
+    assert r.nit > 0

@@ -2,7 +2,7 @@
 
 The steppers for unknown constants and for such arrays do with arrays what stands here, and
 otherwise only add, subtract and scale them: nothing leaves the device but sums, as floats.
-NumPy's own arrays go by the package's own sums (`support.threads`), not by the standard's.
+NumPy's own arrays go by the package's own sums (`support.blas`), not by the standard's.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from continuized.support import blas
 from continuized.support import validation as check
 
 NUMPY_TYPES = (np.ndarray, np.generic)  # arithmetic on arrays of no dimension gives the latter
+
+# Squares of no more may have lost digits below the least normal number, in single precision too.
+SMALL_SQUARE = 1e-30
 
 # Libraries with the functions of the standard, whose arrays need not say so themselves.
 SILENT = ("torch", "cupy")
@@ -70,12 +73,14 @@ def inners(xp: Any, *pairs: tuple[Any, Any]) -> list[float]:
 
 
 def norm(v: Any) -> float:
-    """Return the Euclidean norm of an array; finite where its square is too large for a float."""
+    """Return the Euclidean norm of an array, also where its square would overflow or underflow."""
     square = inner(v, v)
-    if square < math.inf or not is_finite(v):
+    if SMALL_SQUARE < square < math.inf or not is_finite(v):
         return math.sqrt(square)
     xp = namespace(v) or np
-    largest = float(xp.max(xp.abs(v)))
+    largest = float(xp.max(xp.abs(v))) if math.prod(v.shape) else 0.0
+    if largest == 0.0:
+        return 0.0
     scaled = v / largest
     return largest * math.sqrt(inner(scaled, scaled))
 

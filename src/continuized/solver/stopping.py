@@ -10,7 +10,7 @@ import numpy as np
 
 from continuized.problems.base import Array, Problem
 from continuized.process.prox import Prox, mapping_norm
-from continuized.solver.array_api import eps_of, inner, norm
+from continuized.solver.array_api import SMALL_SQUARE, eps_of, inner, norm
 from continuized.solver.steppers.evaluations import Evaluation
 from continuized.support.checkpoints.state import Checkpointed
 
@@ -82,8 +82,26 @@ class Criterion:
         largest = math.inf if self.slopes is None else float(np.abs(at.g / self.slopes).max())
         if in_a_guess and self.slopes is not None:
             return largest
-        size = math.sqrt(max(inner(at.g, at.q), 0.0)) if self._dual_norm else norm(at.g)
-        return min(size, largest)
+        return min(dual_norm(at.g, at.q) if self._dual_norm else norm(at.g), largest)
+
+
+def dual_norm(g: Array, q: Array) -> float:
+    """Return sqrt(<g, q>), q = P^-1 g, also where the product would underflow; infinite where it is
+    negative: P is definite, and nothing but rounding is left of q.
+
+    >>> dual_norm(np.array([1e-200]), np.array([1e-200])), dual_norm(np.ones(1), -np.ones(1))
+    (1e-200, inf)
+    """
+    square = inner(g, q)
+    if square > SMALL_SQUARE:
+        return math.sqrt(square)
+    sizes = norm(g), norm(q)
+    if 0.0 in sizes:
+        return 0.0
+    cosine = inner(g / sizes[0], q / sizes[1])
+    return (
+        math.sqrt(cosine) * math.sqrt(sizes[0]) * math.sqrt(sizes[1]) if cosine >= 0.0 else math.inf
+    )
 
 
 class Stagnation(Checkpointed):

@@ -259,7 +259,7 @@ class AdaptiveStepper(Stepper):
             return math.nan
         small = self.tol is not None and self._measure(at, x, gamma) <= self.tol
         doubtful = small and self._is_doubtful()
-        small = small and not doubtful
+        small = small and not doubtful and self._bends_as_little(at, x)
         if self.prox is not None and small and at is self.improved:
             found = at.y, at.f + self.prox.value(at.y)  # zeros are zero there, and f is known
         elif self.prox is not None:
@@ -296,6 +296,25 @@ class AdaptiveStepper(Stepper):
         if self.options.trusts_guess or self.criterion.slopes is not None:
             return False
         return self.metric.is_a_guess and self.criterion.strong == 0.0
+
+    def _bends_as_little(self, at: Evaluation, x: Array) -> bool:
+        """Tell whether f bends no more between a point and x than L says; where it does, L grows.
+
+        In a bounded domain no gradient mapping is larger than L times its diameter: one that is
+        small since L is too small tells nothing.
+        """
+        schedule, step = self.schedule, x - at.y
+        square = 0.0 if self.prox is None or at is self.improved else inner(step, step)
+        if not (isinstance(schedule, AdaptiveSchedule) and 0.0 < square < math.inf):
+            return True
+        end = self.evaluator.evaluate(x)
+        bend = max(end.f - at.f - inner(at.g, step), at.f - end.f + inner(end.g, step))
+        rounding = ROUNDING * self.evaluator.eps * max(abs(at.f), abs(end.f))
+        if bend <= 0.5 * schedule.L * square + rounding:
+            return True
+        schedule.change_L(2.0 * bend / square)
+        self.evaluator.forget_all_but(at, end)  # beside larger ones the bend was hidden
+        return False
 
     def _begin_anew(self, at: Evaluation, renew: bool) -> None:
         """Take a step in the metric of this event, or in another one, without momentum: where that

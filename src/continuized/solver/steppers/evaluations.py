@@ -116,6 +116,11 @@ class Evaluator(Checkpointed):
         """Go on in another metric; evaluations from before need `in_new_metric`."""
         self.metric, self._largest = metric, 0.0  # gradients are compared with those to come
 
+    def forget_all_but(self, *points: Evaluation) -> None:
+        """Take gradients of before for no measure of what rounding hides, but those of some
+        points."""
+        self._largest = max(inner(point.g, point.q) for point in points)
+
     def in_new_metric(self, point: Evaluation) -> Evaluation:
         """Return the same point in the metric of now."""
         q = self._solve(point.g)

@@ -487,7 +487,8 @@ class FixedStepper(_KnownConstants):
 
     def _norm(self, g: Array) -> float:
         with np.errstate(over="ignore"):  # it is infinity then, as it should be
-            return float(np.linalg.norm(g))
+            size = float(np.linalg.norm(g))
+        return size if size * size > arrays.SMALL_SQUARE else arrays.norm(g)
 
     def _go_back(self) -> None:
         self.k, self.vectors[kernel.X] = 0, self.start.ravel()
