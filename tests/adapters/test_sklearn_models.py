@@ -661,3 +661,17 @@ def test_a_ridge_of_few_rows_and_hardly_a_penalty_is_the_solution_of_least_norm(
     expected = V.T @ (s / (s**2 + alpha) * (U.T @ b))
     assert np.linalg.norm(ours.coef_ - expected) <= 1e-11 * np.linalg.norm(expected)
     np.testing.assert_allclose(ours.predict(X), X @ expected + middle - row @ expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("shift", [1.0, 30.0])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_with_an_l1_penalty_the_means_of_columns_take_no_events(classes: int, shift: float) -> None:
+    """The proximal run is in the plain norm: 1,000 events were not enough from 10 times on."""
+    X, y = classification(classes)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    at_zero = ContinuizedLogisticRegression(l1_ratio=1.0, C=0.5, tol=1e-6, random_state=0).fit(X, y)
+    moved = clone(at_zero).fit(X + shift, y)
+    assert moved.n_iter_.max() <= at_zero.n_iter_.max() + 20
+    np.testing.assert_allclose(moved.coef_, at_zero.coef_, atol=1e-4)
+    scores = moved.decision_function(X + shift)
+    np.testing.assert_allclose(scores, at_zero.decision_function(X), atol=1e-3)

@@ -43,6 +43,8 @@ except ImportError as error:
     ) from error
 
 __all__ = [
+    "OFFSET",
+    "PROXIMAL_OFFSET",
     "ClassifierMixin",
     "LinearEstimator",
     "MultiOutputMixin",
@@ -67,7 +69,8 @@ LARGEST_SEED = 2**31 - 1
 # many times tol only, and to this many units at most.
 EARLY, NEAR = 10.0, 1e-3
 KINKED = 0.1  # times tol, to which a run with Huber's loss goes on where they do not
-OFFSET = 100.0  # times the spread of a column: its mean is taken off
+OFFSET = 100.0  # times the spread of a column: its mean is taken off,
+PROXIMAL_OFFSET = 0.25  # and where the run is in the plain norm, in which means take events
 
 
 class Fit(NamedTuple):
@@ -276,9 +279,9 @@ def equalise_columns(X: Any, weights: Array | None) -> tuple[Any, Array]:
     return X, scales
 
 
-def find_offsets(X: Any, weights: Array | None) -> Array | None:
-    """Return the means of the columns of a dense X that are far above their spread, 0 for others;
-    None where no column is so.
+def find_offsets(X: Any, weights: Array | None, times: float = OFFSET) -> Array | None:
+    """Return the means of the columns of a dense X that are so many times their spread, 0 for
+    others; None where no column is so.
 
     With an intercept, it is all the same whether they are taken off; but in products of columns
     that are nearly constant the digits are lost by which they differ.  Of a column that is constant
@@ -291,11 +294,11 @@ def find_offsets(X: Any, weights: Array | None) -> Array | None:
     some = X[[0, len(X) // 2, -1]]  # by which most X are known to have no such column
     with np.errstate(over="ignore", invalid="ignore"):
         high, low = some.max(axis=0), some.min(axis=0)
-        if not (np.maximum(high, -low) > OFFSET * (high - low)).any():
+        if not (np.maximum(high, -low) > times * (high - low)).any():
             return None
         means = np.average(X.astype(np.float64, copy=False), axis=0, weights=weights)
         spread = np.sqrt(np.average((X - means) ** 2, axis=0, weights=weights))
-        is_offset = np.abs(means) > OFFSET * spread
+        is_offset = np.abs(means) > times * spread
     is_offset &= X.max(axis=0) > X.min(axis=0)
     return np.where(is_offset, means, 0.0).astype(X.dtype) if is_offset.any() else None
 

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike
 from scipy.special import log_softmax
 
 from continuized.adapters._sklearn_base import (
+    OFFSET,
+    PROXIMAL_OFFSET,
     ClassifierMixin,
     Fit,
     LinearEstimator,
@@ -580,7 +582,8 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         count, d = len(self.classes_), X.shape[1]
         penalty = 1.0 / (C * (len(labels) if weights is None else float(weights.sum())))
         l1, l2 = ratio * penalty, (1.0 - ratio) * penalty
-        offsets = find_offsets(X, weights) if self.fit_intercept else None
+        times = OFFSET if ratio == 0.0 else PROXIMAL_OFFSET
+        offsets = find_offsets(X, weights, times) if self.fit_intercept else None
         X = X if offsets is None else X - offsets
         X, scales = (X, np.ones(d)) if ratio == 0.0 else equalise_columns(X, weights)
         options: dict[str, Any] = {"weights": weights, "intercept": self.fit_intercept}

@@ -255,7 +255,7 @@ class _KnownConstants(Stepper):
         if not bound - self.fun_at_start > rounding:
             return False
         self.nfev += 1
-        return abs(self._value_at_end() - self.fun) <= rounding
+        return bool(abs(self._value_at_end() - self.fun) <= rounding)
 
     def _take_last_step(self) -> None:
         """Go where the result is better told than at x, if there is such a point."""
