@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 DEFAULT_GRAPH = "grid:5x5"
 ROWS_A_NODE, COLUMNS = 40, 10  # of the data made up where none are given
 NO_THEOREM = ("a2cid2", "plain-sgd")
+HARD = 1e5  # L/mu from which on runs are long
 SLOW_TOL = 1e-4  # to which methods race with a slow node
 KILLED_AFTER = 20.0  # units of t, for each node to be killed: real nodes take no theorem's time
 
@@ -87,7 +88,7 @@ def command(
     work = np.ones(graph.nodes)
     work[graph.nodes // 2] = slow
     with refuse(ValueError, before=f"--slow {slow:g}: "):
-        racers = race(graph, objective, work, tol=SLOW_TOL, rng=seed)
+        racers = race(graph, objective, work, tol=SLOW_TOL, rng=seed, progress=True)
     asked = {"data": None if data is None else str(data), "loss": loss, "method": method,
              "events": events, "seed": seed, "transport": transport,
              "seconds": limit}  # fmt: skip
@@ -286,6 +287,11 @@ def _make_notes(report: dict[str, Any]) -> list[str]:
     missed = [r["method"] for r in results if not r["reached"]]
     if missed:
         notes.append(f"Error {report['tol']:.0e} was not reached by: {', '.join(missed)}.")
+    if report["L"] > HARD * report["mu"]:
+        notes.append(
+            f"L/mu of {report['L'] / report['mu']:.0e} takes long: bring the columns to one size, "
+            "or give a larger --l2."
+        )
     if report["faults"]:
         lost = max(r["ledger_error"] for r in results)
         notes.append(

@@ -38,6 +38,7 @@ from continuized.solver.minimize import minimize
 from continuized.support import blas
 from continuized.support import validation as check
 from continuized.support.display import shown
+from continuized.support.progress import bar
 
 INTENSITY = 4.0  # ticks for each node, in the time that the usual node, the median, is busy
 PILOT = 2000.0  # times the work of the slowest: how long exchanges are counted
@@ -46,7 +47,9 @@ MOST_TICKS = 5_000_000  # of a run, by default
 MOST_ROUNDS = 20_000
 
 
-def run_dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -> Array:
+def run_dual_rounds(
+    graph: Graph, objective: Objective, tol: float, most: int, progress: bool = False
+) -> Array:
     """Run the synchronous dual method until the error is tol, or for `most` rounds.
 
     Returns the error, as in `network.minimize`, after every round, first that of the start.
@@ -69,10 +72,12 @@ def run_dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -
 
     L, mu = values[-1] / objective.mu, values[1] / objective.L
     problem = Problem(both, L=L, mu=mu, value_and_grad=True)
-    return _run_rounds(problem, error, np.zeros(math.prod(shape)), tol, most)
+    return _run_rounds(problem, error, np.zeros(math.prod(shape)), tol, most, progress)
 
 
-def run_all_reduce_rounds(objective: Objective, tol: float, most: int) -> Array:
+def run_all_reduce_rounds(
+    objective: Objective, tol: float, most: int, progress: bool = False
+) -> Array:
     """Run Nesterov's method on F until the error is tol, or for `most` rounds, likewise."""
     o = objective
     rows = o.X * np.sqrt(o.row_scale / o.nodes)[:, np.newaxis]
@@ -80,12 +85,14 @@ def run_all_reduce_rounds(objective: Objective, tol: float, most: int) -> Array:
     l2 = float(o.l2.mean())
     mu = l2 + (max(least, 0.0) if o.loss == SQUARED else 0.0)
     problem = Problem(o.fun, o.grad, L=REGRESSION_OF_LOSS[o.loss].curvature * largest + l2, mu=mu)
-    return _run_rounds(problem, lambda w: o.error(w[np.newaxis]), np.zeros(o.dim), tol, most)
+    start = np.zeros(o.dim)
+    return _run_rounds(problem, lambda w: o.error(w[np.newaxis]), start, tol, most, progress)
 
 
 def _run_rounds(
-    problem: Problem, error: Callable[[Array], float], start: Array, tol: float, most: int
-) -> Array:
+    problem: Problem, error: Callable[[Array], float], start: Array, tol: float, most: int,
+    progress: bool,
+) -> Array:  # fmt: skip
     errors = [error(start)]
 
     def watch(x: Array) -> None:
@@ -94,7 +101,8 @@ def _run_rounds(
             raise StopIteration
 
     if errors[0] > tol:
-        minimize(problem, start, method="nesterov", maxiter=most, callback=watch, record=False)
+        how: dict[str, Any] = {"callback": watch, "record": False, "progress": progress}
+        minimize(problem, start, method="nesterov", maxiter=most, **how)
     return np.array(errors)
 
 
@@ -128,6 +136,7 @@ def race(
     tol: float = 1e-4,
     events: int = MOST_TICKS,
     rng: Seed = None,
+    progress: bool = False,
 ) -> list[Racer]:
     """Race the dual method without rounds, accelerated and plain, with two methods in rounds.
 
@@ -144,6 +153,8 @@ def race(
         The most ticks of a run without rounds, those to busy nodes among them.  Methods in rounds
         have five times as much time as the slower of the others, and at most 20,000 rounds.
     rng : int, SeedSequence or Generator
+    progress : bool
+        Show on standard error how far each method is.
 
     Returns
     -------
@@ -174,7 +185,7 @@ def race(
     rates = count_rates(graph, busy / unit, root)
     racers = [
         _run_without_rounds(
-            Dual(accelerated), graph, objective, busy / unit, rates, tol, events, root
+            Dual(accelerated), graph, objective, busy / unit, rates, tol, events, root, progress
         )
         for accelerated in (True, False)
     ]
@@ -182,8 +193,8 @@ def race(
     most = math.ceil(EVENTS_FACTOR * max(racer.time for racer in racers) / slowest) + 1000
     most = min(most, MOST_ROUNDS)
     in_rounds = {
-        "synchronous-dual": run_dual_rounds(graph, objective, tol, most),
-        "all-reduce": run_all_reduce_rounds(objective, tol, most),
+        "synchronous-dual": run_dual_rounds(graph, objective, tol, most, progress),
+        "all-reduce": run_all_reduce_rounds(objective, tol, most, progress),
     }
     for name, error in in_rounds.items():
         t = slowest * np.arange(len(error))
@@ -219,7 +230,7 @@ def count_rates(graph: Graph, work: Array, root: Root) -> Array:
 
 def _run_without_rounds(
     method: Dual, graph: Graph, objective: Objective, work: Array, rates: Array, tol: float,
-    events: int, root: Root,
+    events: int, root: Root, progress: bool,
 ) -> Racer:  # fmt: skip
     from continuized.network.optimisation.node_models import make_nodes
     from continuized.network.simulation.instant import InstantEngine
@@ -233,7 +244,8 @@ def _run_without_rounds(
     stepper = OptimisationStepper(method.name, engine, objective, tol, 200)
     time = math.log(1.0 / max(tol, 1e-30)) / (method.rate(held, objective) * per_unit)
     most = min(math.ceil(EVENTS_FACTOR * (time + 100.0) * ticks), events)
-    loop = Loop(stepper, engine.make_stream(root), Limits(None, most))
-    loop.run()
+    with bar(f"race, {method.name}", most, progress, unit="tick") as show:
+        loop = Loop(stepper, engine.make_stream(root), Limits(None, most), bar=show)
+        loop.run()
     r = stepper.make_outcome(loop, math.nan)
     return Racer(r.method, r.t, r.messages, r.reached, r.trace.t, r.trace.error)
