@@ -45,7 +45,7 @@ class GossipStepper(Stepper):
         self.record, self.tests = record, 0
         self.most_rows = 2 * record or None
         alive = engine.alive
-        self.scale = engine.error(0.0)
+        self.scale = self.find_scale()
         self.deviation = math.sqrt(self.scale / max(1, int(alive.sum())))
         self.centre, self.total = self.find_centre(), engine.find_balance()
         x, z = self.find_states(0.0)
@@ -55,6 +55,13 @@ class GossipStepper(Stepper):
 
     def evaluate_criterion(self) -> float:
         return self.engine.error(self.t) / self.scale if self.scale else 0.0
+
+    def find_scale(self) -> float:
+        """Return the error of now, which the others are relative to; 0 where all agree."""
+        x, z = (part[self.engine.alive] for part in self.find_states(self.t))
+        if np.array_equal(x, np.broadcast_to(x[:1], x.shape)) and np.array_equal(x, z):
+            return 0.0  # the error may be the rounding of their mean
+        return self.engine.error(self.t)
 
     def find_states(self, t: float) -> tuple[Array, Array]:
         """Return x and z of every node at time t; of a dead one at its death."""
