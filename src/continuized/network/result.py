@@ -170,7 +170,8 @@ class Outcome(NetworkResult):
 
     The error is sum_i |x_i - xbar|^2 over living nodes, relative to the start, with xbar the
     mean over them of (x_i + z_i) / 2, what is on its way to them included: the value at which
-    they would agree.  All edges together tick at rate 1.
+    they would agree.  Where fewer than two nodes are there at the start, it is relative to when
+    the second one came.  All edges together tick at rate 1.
 
     Attributes
     ----------

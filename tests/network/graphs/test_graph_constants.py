@@ -1,5 +1,6 @@
 """mu_g and R: closed forms, dense linear algebra against what large graphs use, the best rates."""
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -112,6 +113,85 @@ def test_every_edge_alone_is_bracketed_even_when_stopped_early(spec, monkeypatch
             )
             assert low <= exact[e] * (1.0 + 1e-9)
             assert exact[e] <= high * (1.0 + 1e-9)
+
+
+def find_exactly(g):
+    """mu_g and R with 60 digits, of the P that the graph has."""
+    with mpmath.workdps(60):
+        n, P = g.nodes, [mpmath.mpf(p) for p in g.P.tolist()]
+        Lambda = mpmath.zeros(n)
+        for (i, j), p in zip(g.edges.tolist(), P, strict=True):
+            for a, b in ((i, j), (j, i)):
+                Lambda[a, a] += p
+                Lambda[a, b] -= p
+        mu_g = sorted(mpmath.eigsy(Lambda, eigvals_only=True))[1]
+        inverse = (Lambda + mpmath.ones(n) / n) ** -1
+        R = max(inverse[i, i] + inverse[j, j] - 2 * inverse[i, j] for i, j in g.edges.tolist())
+        return mu_g, R
+
+
+def spread(shape, least):
+    """A small graph, some of whose rates are the smallest times the others."""
+    pairs, few = {
+        "the end of a path": ([(0, 1), (1, 2), (2, 3)], (0,)),
+        "the middle of a path": ([(0, 1), (1, 2), (2, 3)], (1,)),
+        "a cycle in two": ([(i, (i + 1) % 6) for i in range(6)], (2, 5)),
+        "two triangles": ([(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (4, 5), (3, 5)], (3,)),
+        "a node aside": ([(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3)], (3, 4, 5)),
+    }[shape]
+    rates = np.random.default_rng(4).uniform(0.5, 1.0, len(pairs))
+    rates[list(few)] *= least
+    return Graph.of(pairs, rates=rates)
+
+
+SHAPES = [
+    "the end of a path", "the middle of a path", "a cycle in two", "two triangles", "a node aside"
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("least", [1e-8, 1e-12, 3e-14])
+def test_rates_that_differ_much_are_bounded_from_the_side_that_the_theorem_needs(shape, least):
+    g = spread(shape, least)
+    mu_g, R = find_exactly(g)
+    shown = 2e-7 if least == 1e-8 else 0.0  # where rounding is negligible, there is one number
+    for value, (low, high) in ((mu_g, g.mu_g_range), (R, g.R_range)):
+        assert (low == high) == (least == 1e-8)
+        assert low * (1.0 - shown) <= value <= high * (1.0 + shown)
+        assert high - low <= 1.5 * value
+    assert g.theta <= mpmath.sqrt(mu_g / (2 * R)) * (1.0 + shown)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("least", [1e-16, 1e-18, 1e-300])
+def test_rates_of_which_rounding_leaves_nothing_are_refused(shape, least):
+    g = spread(shape, least)
+    asked = (
+        lambda: g.mu_g,
+        lambda: g.R,
+        lambda: g.theta,
+        g.resistances,
+        g.optimise_rates,
+        lambda: simulate(g, np.arange(float(g.nodes)), rng=0),
+    )
+    for ask in asked:
+        with pytest.raises(ValueError, match=r"rates of the edges differ by a factor of .* rates"):
+            ask()
+    # Plain gossip to a given time asks for none of these.
+    r = simulate(g, np.arange(float(g.nodes)), method="plain", until=5.0, rng=0)
+    assert r.t == 5.0
+
+
+def test_resistances_of_a_large_graph_need_a_gap_above_rounding():
+    for least in (1e-12, 1e-16):
+        rates = np.ones(1999)
+        rates[1000] = least
+        g = Graph.of("path:2000", rates=rates)
+        if least == 1e-12:
+            np.testing.assert_allclose(g.R, (1998.0 + least) / least, rtol=1e-9)
+        else:
+            with pytest.raises(ValueError, match=r"differ by a factor of 1e\+16"):
+                _ = g.R
 
 
 def test_the_names_of_other_papers():

@@ -57,6 +57,20 @@ def test_gossip_is_a_special_case(accelerated: bool) -> None:
 # All methods on all losses
 
 
+@pytest.mark.parametrize("method", ["dual", "dadao"])
+@pytest.mark.parametrize("seed", range(4))
+def test_nodes_come_to_a_minimiser_at_zero(method: str, seed: int) -> None:
+    p = regression()
+    # Sums cancel, in another order than they were made in; no f_i is least at 0.
+    opposite = LeastSquares(np.vstack([p.X, p.X[::-1]]), np.concatenate([p.y, -p.y[::-1]]), p.l2)
+    parts = network.split(opposite, 4, rng=seed)
+    assert np.abs(parts.slopes_at_minimiser()).min() > 1e-3
+    r = network.minimize("path:4", parts, method=method, tol=1e-8, rng=0)
+    assert r.reached
+    assert r.x_star.tolist() == [0.0, 0.0, 0.0]
+    assert np.abs(r.x).max() < 1e-3
+
+
 @pytest.mark.blas
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 @pytest.mark.parametrize("method", METHODS)

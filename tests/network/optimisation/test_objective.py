@@ -98,6 +98,35 @@ def test_conjugate_gradients_invert_the_gradients(kind: str) -> None:
             np.testing.assert_allclose(gradient, s, rtol=1e-12, atol=1e-13 * max(1.0, size))
 
 
+def cancel(kind: str, offset: float = 0.0) -> Objective:
+    """Make parts whose gradients at 0 cancel, but for an offset of the last row's y or x."""
+    p = problem(kind)
+    X, y = np.vstack([p.X, p.X[::-1]]), np.concatenate([p.y, -p.y[::-1]])
+    X[-1] *= 1.0 + offset
+    return split(KINDS[kind](X, y, l2=0.05), 5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_minimiser_that_is_rounding_is_zero(kind: str) -> None:
+    o = cancel(kind)
+    assert np.any(o.grad(np.zeros(4)) != 0.0)  # to be seen through
+    assert o.x_star.tolist() == [0.0] * 4
+    assert o.find_agreement(np.ones(5, np.bool_), np.zeros(4)).tolist() == [0.0] * 4
+    assert o.error(np.full((5, 4), 0.5)) == 1.0  # absolute
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("offset", [1e-12, 1e-6])
+def test_a_small_minimiser_is_none_that_is_rounding(kind: str, offset: float) -> None:
+    o = cancel(kind, offset)
+    curvature = 1.0 if kind == "ridge" else 0.25
+    hessian = curvature * (o.X.T * o.row_scale) @ o.X / 5 + o.l2.mean() * np.eye(4)
+    expected = -np.linalg.solve(hessian, o.grad(np.zeros(4)))
+    assert np.any(expected != 0.0)
+    np.testing.assert_allclose(o.x_star, expected, rtol=0, atol=0.02 * np.abs(expected).max())
+    assert o.error(np.zeros((5, 4))) == pytest.approx(1.0)
+
+
 def test_rows_may_be_read_only_and_in_any_order() -> None:
     o = split(problem("logistic"), 5)
     X, y = np.asfortranarray(o.X), o.y.copy()

@@ -64,6 +64,16 @@ def test_a_run_with_python_gradients_is_resumed_bit_by_bit(tmp_path: Path) -> No
         )
 
 
+def test_functions_whose_gradients_at_zero_cancel_have_their_minimiser_there() -> None:
+    wells = [
+        (lambda w, c=c: 0.5 * (w - c) @ (w - c), lambda w, c=c: w - c) for c in (0.1, 0.2, -0.3)
+    ]
+    assert 0.1 + 0.2 - 0.3 != 0.0
+    r = network.minimize("path:3", wells, method="dadao", dim=2, rng=0, tol=1e-8, L=1.0, mu=1.0)
+    assert r.reached
+    assert r.x_star.tolist() == [0.0, 0.0]
+
+
 def test_any_problem_and_a_mixture_of_them() -> None:
     mixed = [
         Quadratic([1.0, 2.0, 3.0], np.array([1.0, 0.0, -1.0])),

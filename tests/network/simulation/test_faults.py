@@ -214,6 +214,55 @@ def test_one_that_is_left_agrees_with_nobody() -> None:
     assert r.message == "No two living nodes are neighbours any more, and none is to come."
 
 
+FIRST_ALONE: dict[str, Faults] = {
+    "one at the start": Faults(joins=((1.0, 2), (2.0, 1))),
+    "nobody at the start": Faults(joins=((1.0, 0), (1.5, 2), (2.0, 1))),
+    "one at the start, for long": Faults(joins=((3e4, 2), (4e4, 1)), delay=0.1),
+}
+
+
+@pytest.mark.parametrize("name", FIRST_ALONE)
+@pytest.mark.parametrize("method", METHODS)
+def test_one_alone_waits_for_those_to_come(name: str, method: str) -> None:
+    faults = FIRST_ALONE[name]
+    r = network.simulate("path:3", [0.0, 1.0, 5.0], method=method, rng=0, faults=faults)
+    assert r.reached
+    assert r.joins == list(faults.joins)
+    assert r.ledger_error < 1e-12
+    # The error is relative to that of 0 and 5, the values of the first two.
+    middle = (r.x + r.z).mean() / 2.0
+    assert r.error == pytest.approx(np.sum((r.x - middle) ** 2) / 12.5, rel=1e-6)
+    assert 0.0 < r.error <= 1e-8
+
+
+LEFT_ALONE: dict[str, Faults] = {
+    "one": Faults(deaths=((5.0, 0), (5.0, 1)), joins=((100.0, 1),)),
+    "nobody": Faults(deaths=((5.0, 0), (5.0, 1), (5.0, 2)), joins=((100.0, 0), (100.0, 2))),
+}
+
+
+@pytest.mark.parametrize("name", LEFT_ALONE)
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("tol", [0.0, 1e-8])
+def test_one_that_is_left_waits_for_those_to_come(name: str, method: str, tol: float) -> None:
+    faults, start = LEFT_ALONE[name], [0.0, 1.0, 5.0]
+    how: dict[str, Any] = {"method": method, "tol": tol, "rng": 0, "faults": faults}
+    r = network.simulate("path:3", start, until=500.0, **how)
+    assert r.joins == list(faults.joins)
+    assert r.t > 100.0
+    waiting = network.simulate("path:3", start, until=50.0, **how)
+    assert (waiting.t, waiting.reached, waiting.joins) == (50.0, False, [])
+    assert waiting.message == "The time asked for has passed."
+
+
+def test_one_alone_has_not_agreed_with_anybody() -> None:
+    faults = FIRST_ALONE["one at the start"]
+    for limits, words in (({"events": 0}, "The limit of events"), ({"until": 0.5}, "The time")):
+        r = network.simulate("path:3", [0.0, 1.0, 5.0], rng=0, faults=faults, **limits)
+        assert not r.reached
+        assert r.message.startswith(words)
+
+
 def test_a_graph_that_deaths_have_cut_is_said_to_be() -> None:
     faults = Faults(deaths=[(1.0, 4)])
     r = network.simulate("path:9", np.arange(9.0), faults=faults, rng=0, events=20_000)

@@ -246,8 +246,10 @@ def test_values_whose_squares_overflow_are_refused() -> None:
     assert network.simulate("path:3", np.arange(3.0) * 1e150, rng=0).error <= 1e-6
 
 
-def test_a_start_in_agreement_needs_nothing() -> None:
-    r = network.simulate("path:3", [0.5, 0.5, 0.5], rng=0)
+@pytest.mark.parametrize("faults", [None, Faults()])
+@pytest.mark.parametrize("value", [0.5, 0.1])  # the mean of three times 0.1 is another number
+def test_a_start_in_agreement_needs_nothing(value: float, faults: Faults | None) -> None:
+    r = network.simulate("path:3", 3 * [value], rng=0, faults=faults)
     assert (r.reached, r.messages, r.error) == (True, 0, 0.0)
 
 

@@ -20,7 +20,11 @@ VALUES = np.random.default_rng(0).normal(size=(40, 2))
 FAULTS = Faults(
     delay=0.2, loss=0.05, duplication=0.05, skew=0.1, deaths=((9e3, 4),), joins=((3e4, 4),)
 )
-ENGINES = {"atomic": None, "messages": FAULTS}
+# The node 0 is alone for some blocks of events; the odd nodes come between neighbours.
+ALONE_AT_FIRST = Faults(
+    joins=tuple((4e4 + 1e3 * k, i) for k, i in enumerate([*range(2, 40, 2), *range(1, 40, 2)]))
+)
+ENGINES = {"atomic": None, "messages": FAULTS, "alone at first": ALONE_AT_FIRST}
 HOW: dict[str, Any] = {
     "method": "plain", "rng": 9, "tol": 0.0, "until": 1.5e5, "log": True, "record": 50,
     "snapshots": [10.0, 1.7e4, 5e4],

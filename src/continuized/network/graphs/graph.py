@@ -33,8 +33,10 @@ class Graph:
       chi_2 = R / 2;
     - theta = sqrt(mu_g / (2R)), the rate of accelerated gossip; that of plain gossip is mu_g / 2.
 
-    Up to 1500 nodes they are exact to rounding.  Beyond, mu_g is bounded from below and R from
-    above, which is what the theorem needs, and `mu_g_range` and `R_range` say how well.
+    Up to 1500 nodes they are exact to rounding.  Beyond, and where rates differ so much (by some
+    1e10) that rounding shows, mu_g is bounded from below and R from above, which is what the
+    theorem needs, and `mu_g_range` and `R_range` say how well.  ValueError where rates differ even
+    more (by some 1e14), so that nothing is left of mu_g.
 
     nodes: how many.  name: as in messages.  positions, labels: where to draw the nodes, and what
     they were called, where known.  Make one with `Graph.of`.
@@ -159,6 +161,8 @@ class Graph:
 
     def resistances(self) -> Array:
         """Compute (e_i - e_j)^T Lambda^+ (e_i - e_j) of every edge, exact to rounding."""
+        if self.nodes <= spectrum.EXACT_UP_TO:
+            _ = self.mu_g_range  # refuses rates of which rounding leaves nothing
         return spectrum.resistances(self.nodes, self.edges, self.P)
 
     def optimise_rates(self, tol: float = 1e-3, maxiter: int = 500) -> optimal_rates.Optimised:

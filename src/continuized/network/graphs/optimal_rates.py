@@ -73,6 +73,7 @@ def optimise(graph: Any, tol: float, maxiter: int) -> Optimised:
         )
     tol = check.real(tol, "tol", above=0.0, below=1.0)
     maxiter = check.whole(maxiter, "maxiter", minimum=0)
+    _ = graph.mu_g_range  # refuses rates of which rounding leaves nothing, to begin with
     work = maxiter * (float(graph.nodes) ** 3 + PROGRAMME_WORK * len(graph.edges))
     return blas.compute(work, _optimise, graph, tol, maxiter)
 

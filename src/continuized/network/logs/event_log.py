@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from continuized.network.graphs.graph import Graph
-from continuized.network.logs.entries import LOG_APPLY
+from continuized.network.logs.entries import LOG_APPLY, LOG_PAY, Log
 from continuized.support.progress import warn_caller
 
 SUMMARY_EVERY = 1.0  # seconds
@@ -112,10 +112,8 @@ def log_simulation(path: str | os.PathLike[str], result: Any, texts: Iterable[st
             events.add("warning", text=text)
         lines: list[tuple[float, str, dict[str, Any]]] = []
         if result.log is not None:
-            done = result.log.kind == LOG_APPLY
-            columns = (np.asarray(column)[done].tolist() for column in result.log[1:])
-            for node, peer, seq, t in zip(*columns, strict=True):
-                fields = {"t": t, "node": peer, "peer": node, "seq": seq}  # the other one began it
+            for node, peer, seq, t in _list_exchanges(result.log):
+                fields = {"t": t, "node": node, "peer": peer, "seq": seq}
                 lines.append((t, "exchange", fields))
         for t, node, *why in result.deaths:
             reason = why[0] if why else "killed"
@@ -131,6 +129,22 @@ def log_simulation(path: str | os.PathLike[str], result: Any, texts: Iterable[st
             messages=int(result.messages), error=float(result.error),
             ledger_error=float(result.ledger_error),
         )  # fmt: skip
+
+
+def _list_exchanges(log: Log) -> list[tuple[int, int, int, float]]:
+    """List the exchanges that were carried out: who began and answered it, number, own time.
+
+    An exchange is carried out when its transfer is applied.  The time of that entry is the other
+    node's: that of the node which began it stands where it paid.
+    """
+    columns = (np.asarray(column).tolist() for column in log)
+    entries = list(zip(*columns, strict=True))
+    applied = {(i, j, seq) for kind, j, i, seq, _ in entries if kind == LOG_APPLY}
+    return [
+        (i, j, seq, t)
+        for kind, i, j, seq, t in entries
+        if kind == LOG_PAY and (i, j, seq) in applied
+    ]
 
 
 def _now() -> str:

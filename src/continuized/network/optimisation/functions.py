@@ -16,6 +16,7 @@ from continuized.network.optimisation.objective import (
     REGRESSIONS,
     MeanFunction,
     Objective,
+    is_rounding,
 )
 from continuized.network.protocol.node_model import NodeModelSpec
 from continuized.problems.base import Array, Problem, check_gradient
@@ -108,9 +109,10 @@ class Functions(MeanFunction):
             slopes = np.sum([self.gradient(i, w.copy()) for i in living], axis=0) - tilt
             return values / len(living), slopes / len(living)
 
-        first = float(np.linalg.norm(both(np.zeros(self.dim))[1]))
-        if first == 0.0:
-            return np.zeros(self.dim)
+        origin = np.zeros(self.dim)
+        if is_rounding(np.array([*(self.gradient(i, origin.copy()) for i in living), -tilt])):
+            return origin
+        first = float(np.linalg.norm(both(origin)[1]))
         near = {"gtol": WANTED_SLOPE * first, "ftol": 0.0, "maxiter": 2000, "maxfun": 3000}
         w = np.asarray(
             find_near(both, np.zeros(self.dim), jac=True, method="L-BFGS-B", options=near).x

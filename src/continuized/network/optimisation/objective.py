@@ -12,6 +12,7 @@ import numpy as np
 
 from continuized.network.graphs.graph import Graph
 from continuized.network.protocol.node_model import NodeModelSpec
+from continuized.network.result import EPSILON, ROUNDINGS
 from continuized.problems import LeastSquares, LogisticRegression
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
@@ -60,6 +61,21 @@ class MeanFunction:
         gaps = w - (self.x_star if target is None else target)
         size = float(self.x_star @ self.x_star)
         return float(np.vdot(gaps, gaps)) / len(w) / (size if size > 0.0 else 1.0)
+
+
+def is_rounding(terms: Array) -> bool:
+    """Tell whether the sums over the first axis are 0, but for rounding.
+
+    Each term comes with some roundings of its own size, and those of many add up like steps of a
+    random walk.  Where this is so of the terms of a gradient at 0, the minimiser is 0: what a
+    solver finds there is made of these roundings alone, and nothing can be measured relative to
+    its size.
+
+    >>> is_rounding(np.array([0.1, 0.2, -0.3])), is_rounding(np.array([0.1, 0.2, -0.3 + 1e-12]))
+    (True, False)
+    """
+    bound = (ROUNDINGS + math.sqrt(len(terms))) * EPSILON * np.abs(terms).sum(axis=0)
+    return bool(np.all(np.abs(terms.sum(axis=0)) <= bound))
 
 
 ASKS_FOR_NONE = 'or use method="a2cid2", which asks for none'  # what to do without convexity
@@ -252,7 +268,10 @@ class Objective(MeanFunction):
 
     @cached_property
     def x_star(self) -> Array:  # type: ignore[override]
-        """The minimiser of F, to rounding: what a single machine with all rows would find."""
+        """The minimiser of F, to rounding: what a single machine with all rows would find.
+
+        Where that is rounding alone it is 0, so that `error` has a unit (see `is_rounding`).
+        """
         from continuized.network.optimisation.local_solver import find_minimiser
 
         return find_minimiser(*self._whole)

@@ -274,6 +274,10 @@ class Engine(Checkpointed):
         """Return the deaths and joins that have taken place, as `Faults.changes`."""
         return []
 
+    def find_next_change(self) -> float:
+        """Return when the next death or join is; infinity where none is to come."""
+        return math.inf
+
     def is_cut_off(self) -> bool:
         """Tell whether nothing can happen any more: never, where every edge will tick again."""
         return False

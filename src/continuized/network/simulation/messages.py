@@ -6,6 +6,7 @@ for ticks that came to nothing (see `protocol.timeouts`).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,9 @@ class MessageEngine(Engine):
         self, events: Events, done: int, stop: float, most: int, tests: Tests
     ) -> tuple[int, int, bool]:
         net = self.network
-        part = kernels.Slice(events.t, events.marks, done, stop, most, self.slice_steps)
+        part = kernels.Slice(
+            events.t, events.marks, done, stop, most, self.slice_steps, self.last_change
+        )
         done, made, end = kernels.run_messages(
             self.nodes.model, net, self.links, self.wait, self.random, part, tests
         )
@@ -133,6 +136,10 @@ class MessageEngine(Engine):
         ahead = net.what[: net.counts[heap.SIZE], heap.SLOT]
         left = np.isin(net.what[ahead, heap.KIND], (DEATH, JOIN)).sum()
         return self.changes[: len(self.changes) - int(left)]
+
+    def find_next_change(self) -> float:
+        ahead = self.changes[len(self.list_past_changes()) :]
+        return ahead[0][0] if ahead else math.inf
 
     def is_cut_off(self) -> bool:
         """Tell whether no two living nodes are neighbours, and none is to come."""

@@ -31,7 +31,7 @@ class GossipStepper(Stepper):
     """
 
     columns = ("t", "messages", "error")
-    changing = ("k", "t", "engine", "tests", "snapshots", "taken")
+    changing = ("k", "t", "engine", "tests", "snapshots", "taken", "scale")
     limit, criterion_name, sentences = "events", "error", SENTENCES
 
     def __init__(
@@ -45,7 +45,7 @@ class GossipStepper(Stepper):
         self.record, self.tests = record, 0
         self.most_rows = 2 * record or None
         alive = engine.alive
-        self.scale = engine.error(0.0)
+        self.scale = self.find_scale()
         self.deviation = math.sqrt(self.scale / max(1, int(alive.sum())))
         self.centre, self.total = self.find_centre(), engine.find_balance()
         x, z = self.find_states(0.0)
@@ -55,6 +55,22 @@ class GossipStepper(Stepper):
 
     def evaluate_criterion(self) -> float:
         return self.engine.error(self.t) / self.scale if self.scale else 0.0
+
+    def are_several(self) -> bool:
+        """Tell whether two nodes live, or more: one alone agrees with nobody."""
+        return int(np.count_nonzero(self.engine.alive)) > 1
+
+    def is_waiting(self) -> bool:
+        """Tell whether nobody is there to agree with, but somebody may come."""
+        return not self.are_several() and self.engine.find_next_change() < math.inf
+
+    def find_scale(self) -> float:
+        """Return the error of now, which the others are relative to; 0 where all agree, and as long
+        as fewer than two nodes are there."""
+        x, z = (part[self.engine.alive] for part in self.find_states(self.t))
+        if np.array_equal(x, np.broadcast_to(x[:1], x.shape)) and np.array_equal(x, z):
+            return 0.0  # the error may be the rounding of their mean
+        return self.engine.error(self.t)
 
     def find_states(self, t: float) -> tuple[Array, Array]:
         """Return x and z of every node at time t; of a dead one at its death."""
@@ -70,12 +86,15 @@ class GossipStepper(Stepper):
         return centre
 
     def begin(self) -> Progress:
-        """Begin with the first row; nothing is left to do where all agree."""
-        self.reached = self.scale == 0.0
+        """Begin with the first row; nothing is left to do where all agree and none is to come."""
+        self.reached = self.scale == 0.0 and not self.is_waiting()
         return Progress(Status.CONVERGED if self.reached else None, (0.0, 0.0, 1.0))
 
     def over(self) -> Status | None:
-        """Tell the end: nothing can happen any more."""
+        """Tell the end: all agree from the start, or nothing can happen any more."""
+        self._take_scale()
+        if self.scale == 0.0 and self.are_several():
+            return Status.CONVERGED
         return Status.CLOCK_ENDED if self.engine.is_cut_off() else None
 
     def next_block(self, left: int) -> int:
@@ -88,9 +107,11 @@ class GossipStepper(Stepper):
     def advance(self, events: Events) -> Progress:
         """Let the events happen, with a snapshot wherever one is due."""
         done, status, parts = 0, None, [np.empty((0, 3))]
-        bounds = np.array([self.limits.tol * self.scale, BLOW_UP * self.scale])
         while status is None:
             stop = min([self.limits.until, *self.wanted[self.taken : self.taken + 1]])
+            if self.scale == 0.0:
+                stop = min(stop, self.engine.find_next_change())
+            bounds = np.array([self.limits.tol * self.scale, BLOW_UP * self.scale])
             tests = Tests(self.period, bounds, np.empty((events.size // self.period, 3)))
             done, made = self.engine.run(events, done, stop, self.limits.exchanges, tests)
             parts.append(tests.rows[:made])
@@ -109,10 +130,16 @@ class GossipStepper(Stepper):
     def _stop_at(self, t: float) -> Status | None:
         """Take the snapshot of this time, if it is one's; tell whether it is the end."""
         self.t = t
+        self._take_scale()
         if self.taken < len(self.wanted) and t == self.wanted[self.taken]:
             self.snapshots.append(self.find_states(t)[0])
             self.taken += 1
         return None if t < self.limits.until else Status.COMPLETED
+
+    def _take_scale(self) -> None:
+        """Take the scale when the second node has come: before, there was nothing to agree on."""
+        if self.scale == 0.0 and self.are_several():
+            self.scale = self.find_scale()
 
     def _choose_rows(self, rows: Array) -> tuple[Array, ...] | None:
         """Choose the tests that the recorder has room for: one in a power of 2, and ever fewer."""
@@ -121,12 +148,13 @@ class GossipStepper(Stepper):
             spacing *= 2
         counts = self.tests + 1 + np.arange(len(rows))
         self.tests += len(rows)
+        scale = self.scale or 1.0  # a node that was always alone has an error of 0
         if len(rows):
-            self.error = float(rows[-1, 2]) / self.scale
+            self.error = float(rows[-1, 2]) / scale
         chosen = rows[counts % spacing == 0] if self.record else rows[:0]
         if not len(chosen):
             return None
-        return chosen[:, 0], chosen[:, 1], chosen[:, 2] / self.scale
+        return chosen[:, 0], chosen[:, 1], chosen[:, 2] / scale
 
     def describe(self) -> str:
         # Of those that died or came, what happened last.
@@ -142,12 +170,20 @@ class GossipStepper(Stepper):
                 "larger ones, or resume=False"
             )
 
+    def _find_end(self, status: Status) -> Status:
+        """Return why a run ended whose error did not fall to tol."""
+        if self.are_several():
+            return status
+        if not self.is_waiting():
+            return Status.CLOCK_ENDED
+        # The error of one alone is 0, which the loop takes for success where no event was left.
+        return Status.MAXITER if status is Status.CONVERGED else status
+
     def make_outcome(self, loop: Loop, shape: tuple[int, ...]) -> Outcome:
         """Return what `simulate` gives back."""
         engine, t, error = self.engine, self.t, self.evaluate_criterion()
-        several = int(np.count_nonzero(engine.alive)) > 1  # one alone agrees with nobody
-        reached = several and (self.reached or error <= self.limits.tol)
-        ended = loop.status if several else Status.CLOCK_ENDED
+        reached = self.are_several() and (self.reached or error <= self.limits.tol)
+        ended = self._find_end(loop.status)
         x, z = self.find_states(t)
         joined = engine.ledger[1]
         size = self.size + np.abs(joined)
