@@ -676,7 +676,7 @@ BAD = {
         "seconds = 1e+06 at fps = 20 are 20000000 frames; ask for 5000 at most"),
     "no snapshot": (
         lambda: cz.plot.network(OUTCOME, t=3.0), ValueError,
-        "there is no snapshot at t = 3, but at none; call simulate with snapshots= before the end"),
+        "there is no snapshot at t = 3, nor any other; call simulate with snapshots="),
     "networks and others": (
         lambda: cz.plot.convergence([PATH, OUTCOME]), ValueError,
         "runs on networks and others have no common axes: draw them apart"),

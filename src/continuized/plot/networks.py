@@ -92,10 +92,10 @@ def network(outcome: Outcome | Decentralized, t: float | None = None, *, ax: Any
         t = check.real(t, "t", minimum=0.0, other="None")
         kept = getattr(outcome, "snapshots", {})
         if t not in kept:
-            those = ", ".join(f"{each:g}" for each in kept) or "none"
+            those = "but at " + ", ".join(f"{each:g}" for each in kept) if kept else "nor any other"
             raise ValueError(
-                f"there is no snapshot at t = {t:g}, but at {those}; call simulate with snapshots= "
-                "before the end of the run"
+                f"there is no snapshot at t = {t:g}, {those}; call simulate with snapshots= of "
+                "times before the end of the run"
             )
         x, end = kept[t], t
     dead = find_dead(outcome, end)
