@@ -38,7 +38,7 @@ from continuized.solver.minimize import minimize
 from continuized.support import blas
 from continuized.support import validation as check
 from continuized.support.display import shown
-from continuized.support.progress import bar
+from continuized.support.progress import Bar, bar
 
 INTENSITY = 4.0  # ticks for each node, in the time that the usual node, the median, is busy
 PILOT = 2000.0  # times the work of the slowest: how long exchanges are counted
@@ -72,7 +72,8 @@ def run_dual_rounds(
 
     L, mu = values[-1] / objective.mu, values[1] / objective.L
     problem = Problem(both, L=L, mu=mu, value_and_grad=True)
-    return _run_rounds(problem, error, np.zeros(math.prod(shape)), tol, most, progress)
+    with bar("race, synchronous-dual", most, progress, unit="round") as show:
+        return _run_rounds(problem, error, np.zeros(math.prod(shape)), tol, most, show)
 
 
 def run_all_reduce_rounds(
@@ -85,24 +86,29 @@ def run_all_reduce_rounds(
     l2 = float(o.l2.mean())
     mu = l2 + (max(least, 0.0) if o.loss == SQUARED else 0.0)
     problem = Problem(o.fun, o.grad, L=REGRESSION_OF_LOSS[o.loss].curvature * largest + l2, mu=mu)
-    start = np.zeros(o.dim)
-    return _run_rounds(problem, lambda w: o.error(w[np.newaxis]), start, tol, most, progress)
+    with bar("race, all-reduce", most, progress, unit="round") as show:
+        start = np.zeros(o.dim)
+        return _run_rounds(problem, lambda w: o.error(w[np.newaxis]), start, tol, most, show)
 
 
 def _run_rounds(
-    problem: Problem, error: Callable[[Array], float], start: Array, tol: float, most: int,
-    progress: bool,
-) -> Array:  # fmt: skip
+    problem: Problem,
+    error: Callable[[Array], float],
+    start: Array,
+    tol: float,
+    most: int,
+    show: Bar,
+) -> Array:
     errors = [error(start)]
 
     def watch(x: Array) -> None:
         errors.append(error(x))
+        show(len(errors) - 1, f"error {errors[-1]:.1e}")
         if errors[-1] <= tol:
             raise StopIteration
 
     if errors[0] > tol:
-        how: dict[str, Any] = {"callback": watch, "record": False, "progress": progress}
-        minimize(problem, start, method="nesterov", maxiter=most, **how)
+        minimize(problem, start, method="nesterov", maxiter=most, callback=watch, record=False)
     return np.array(errors)
 
 
