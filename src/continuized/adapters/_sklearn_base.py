@@ -5,27 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.problems.losses import SQUARED
 from continuized.problems.regression.data import check_format, check_weights
-from continuized.problems.regression.huber import ScaledHuber
-from continuized.process import clock
 from continuized.process.prox import Separable
-from continuized.process.random_streams import Root, seed_sequence
-from continuized.process.stepper import Limits
-from continuized.solver.array_api import copy, inner, namespace
-from continuized.solver.loop import Loop
-from continuized.solver.metric_factory import MetricFactory, make_factory
-from continuized.solver.sparse_newton import SupportSolver
-from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
-from continuized.solver.steppers.evaluations import Evaluation
+from continuized.process.random_streams import seed_sequence
+from continuized.solver.array_api import copy, namespace
+from continuized.solver.fit import Fit, fit_regression
 from continuized.support import blas
 from continuized.support import validation as check
-from continuized.support.progress import bar, warn_caller
+from continuized.support.progress import warn_caller
 
 try:
     from sklearn import get_config
@@ -46,6 +38,7 @@ __all__ = [
     "OFFSET",
     "PROXIMAL_OFFSET",
     "ClassifierMixin",
+    "Fit",
     "LinearEstimator",
     "MultiOutputMixin",
     "RegressorMixin",
@@ -65,21 +58,8 @@ __all__ = [
 
 FLOATS = (np.float64, np.float32)  # X is used as it is; other numbers become float64
 LARGEST_SEED = 2**31 - 1
-# Three steps of Newton bring a run that is near to its end to rounding: so it need come to this
-# many times tol only, and to this many units at most.
-EARLY, NEAR = 10.0, 1e-3
-KINKED = 0.1  # times tol, to which a run with Huber's loss goes on where they do not
 OFFSET = 100.0  # times the spread of a column: its mean is taken off,
 PROXIMAL_OFFSET = 0.25  # and where the run is in the plain norm, in which means take events
-
-
-class Fit(NamedTuple):
-    """What came of a run: the coefficients, its events, whether tol was reached, and the gap."""
-
-    x: Array
-    nit: int = 0
-    success: bool = True
-    gap: float = math.nan
 
 
 class LinearEstimator(BaseEstimator):
@@ -144,7 +124,6 @@ class LinearEstimator(BaseEstimator):
             raise check.refusal(ValueError, "random_state", what, self.random_state) from error
         return int(state.randint(LARGEST_SEED))
 
-    @blas.on_one_thread()  # set once: what is within finds it so
     def _solve(
         self,
         problem: Any,
@@ -156,66 +135,13 @@ class LinearEstimator(BaseEstimator):
         slope: float | None = None,
         most: int | None = None,
     ) -> Fit:
-        """Find the minimiser from w0, in at most so many events, to tol in a unit.
-
-        Without prox, tol is that of the gradient in the dual norm of the Hessian, which is the norm
-        of the error in the Hessian's: the error of the predictions, whatever the scales of the
-        columns; with a slope, a run ends, too, where no entry of the gradient is above tol times
-        that.  With prox it is that of the duality gap, or of the gradient mapping.
-        """
-        root, tol = seed_sequence(seed), unit * check.as_float(self.tol)
-        most = int(self.max_iter) if most is None else most
-        options = AdaptiveOptions(tol, record=False, certified=False)
-        if prox is not None:
-            options = options._replace(prox=prox, support=SupportSolver(problem, prox))
-            return self._run(problem, w0, options, root, most)[0]
-        factory = make_factory("auto", problem, root, learns=True)
-        options, taken = options._replace(factory=factory), 0
-        if factory.is_cheap and problem.loss != SQUARED:
-            early = min(EARLY * tol, NEAR * unit)
-            if early > tol:
-                rough = options._replace(tol=early, trusts_guess=True)  # what follows is measured
-                fit, end = self._run(problem, w0, rough, root, most)
-                x = _take_last_steps(problem, end, factory, tol) if fit.success else None
-                if x is not None or not fit.success or fit.nit >= most:
-                    return fit._replace(x=fit.x if x is None else x, success=x is not None)
-                taken = fit.nit  # Newton's steps do not lead there: anew
-                if isinstance(problem, ScaledHuber):
-                    # It has kinks, and its metric is above the Hessian: it shows too little.
-                    options = options._replace(tol=KINKED * tol)
-        elif slope is not None:
-            # Of columns smaller than 1, in their own units; empty ones have no slope.
-            sizes = np.sqrt(np.where(problem.column_scales > 0.0, problem.column_scales, 1.0))
-            each = slope * np.minimum(1.0 / unit, sizes)
-            options = options._replace(slopes=np.repeat(each, problem.classes))
-        fit, end = self._run(problem, w0, options, root, most - taken)
-        fit = fit._replace(nit=taken + fit.nit)
-        if not fit.success:
-            return fit
-        x = _take_last_steps(problem, end, factory, tol) if problem.loss != SQUARED else None
-        return fit if x is None else fit._replace(x=x)
-
-    def _run(
-        self, problem: Any, w0: Array, options: AdaptiveOptions, root: Root, most: int
-    ) -> tuple[Fit, Evaluation]:
-        """Run to the tol of the options, and return what came of it and the last point measured.
-
-        Without prox, a run that comes there takes one step more, which is not measured.
-        """
-        stepper = AdaptiveStepper(problem, w0, options)
+        """Find the minimiser from w0, in at most so many events, to tol in a unit."""
         verbose = check.whole(getattr(self, "verbose", 0), "verbose", minimum=0)
-        with bar(type(self).__name__, most, verbose > 0) as show:
-            loop = Loop(stepper, clock.Poisson(root), Limits(options.tol, most), bar=show)
-            status = loop.run()
-        end, gap, x = stepper.end, stepper.end_gap, stepper.end.y
-        # Not where the diagonal is all that is known: L may be large in it.
-        if (
-            options.prox is None
-            and status.success
-            and (stepper.metric.changes or not stepper.metric.corrects)
-        ):
-            x = x - end.q
-        return Fit(x, stepper.k, status.success, math.nan if gap is None else gap), end
+        return fit_regression(
+            problem, w0, seed_sequence(seed), unit * check.as_float(self.tol),
+            int(self.max_iter) if most is None else most,
+            prox=prox, unit=unit, slope=slope, title=type(self).__name__ if verbose else "",
+        )  # fmt: skip
 
     def _set_iterations(self, results: list[Fit]) -> None:
         """Keep the numbers of iterations, and warn where tol was not reached."""
@@ -246,21 +172,6 @@ class LinearEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _take_last_steps(
-    problem: Any, end: Evaluation, factory: MetricFactory, tol: float
-) -> Array | None:
-    """Take three steps of Newton with one Hessian from where a run has ended; None where the
-    gradient after two is above tol, and where the Hessian is dear or not definite."""
-    sharp = factory.sharpen(end.y)
-    if sharp is None:
-        return None
-    x = end.y - sharp.solve(end.g)
-    x = x - sharp.solve(problem.grad(x))
-    g = problem.grad(x)
-    q = sharp.solve(g)
-    return x - q if inner(g, q) <= tol * tol else None
 
 
 def equalise_columns(X: Any, weights: Array | None) -> tuple[Any, Array]:
