@@ -64,7 +64,8 @@ class NodeProcess:
                 if str(number) in saved:
                     restore_model(model, saved[str(number)])
                 random = np.random.default_rng([*header["seed"], number, given["life"]])
-                nodes[number] = Node(model=model, random=random, log=self._entries, **given)
+                dim, log = self.codec.dim, self._entries
+                nodes[number] = Node(model=model, random=random, dim=dim, log=log, **given)
             except Exception as error:  # a model is the user's code: only its own node dies of it
                 failures.append((number, describe_error(error)))
         speed, stride = float(header["speed"]), float(header["stride"])
