@@ -36,6 +36,7 @@ def make_nodes(
             GossipModel(np.atleast_1d(values[i]), *constants),
             *around[i],
             np.random.default_rng([seed, i]),
+            dim=np.size(values[i]),
             **options,
         )
         for i in range(graph.nodes)

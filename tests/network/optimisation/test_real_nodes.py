@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,45 @@ def test_a_node_that_comes_back_and_a_function_that_raises() -> None:
     np.testing.assert_allclose(r.agreed, best_of(living), atol=1e-6)
     # With a step that stays they end near each other, not at `agreed`: quick clocks count for more.
     assert np.ptp(r.x[:3], axis=0).max() < 0.5 * np.ptp([best_of([pair]) for pair in living])
+
+
+def lose_numbers(jac: Any, after: int) -> Any:
+    """A gradient that is no number any more after so many in a process of nodes; before they
+    start, the run finds the minimiser with it."""
+    own, count = os.getpid(), 0
+
+    def fails(w: np.ndarray) -> np.ndarray:
+        nonlocal count
+        count += os.getpid() != own
+        return jac(w) * (np.nan if count > after else 1.0)
+
+    return fails
+
+
+@needs_fork
+@pytest.mark.parametrize("processes", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_node_that_is_not_finite_ends_alone(processes: int) -> None:
+    pairs = own_functions()
+    broken = [(fun, lose_numbers(jac, 30) if i == 1 else jac) for i, (fun, jac) in enumerate(pairs)]
+    options = {**REAL, "processes": processes, "events": 800, "tol": 1e-300}
+    with pytest.warns(RuntimeWarning, match=r"node 1 died \(.* is no longer finite.* others went"):
+        r = network.minimize(CYCLE, broken, method=A2CiD2(step=0.05), **OWN, **options)
+    assert [node for _, node in r.deaths] == [1]
+    assert r.message.startswith("The limit of events")
+    assert np.isfinite(r.error)
+    assert np.isfinite(r.x).all()
+    assert r.ledger_error < rounding_of(r)
+    check_replay(r, pairs, A2CiD2(step=0.05), **OWN)
+
+
+@needs_fork
+def test_a_run_whose_nodes_are_all_not_finite_ends() -> None:
+    broken = [(fun, lose_numbers(jac, 10)) for fun, jac in own_functions()]
+    with pytest.warns(RuntimeWarning, match="and 3 more: no node is left"):
+        r = network.minimize(CYCLE, broken, method=A2CiD2(step=0.05), **OWN, **REAL)
+    assert sorted(node for _, node in r.deaths) == [0, 1, 2, 3]
+    assert r.error == np.inf
+    assert r.message == "The error is not finite: no node is left, or steps are too long."
 
 
 @pytest.mark.slow

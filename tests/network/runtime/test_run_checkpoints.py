@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from continuized.network import Graph, NodeModelSpec, minimize, replay, run, split
+from continuized.network import Faults, Graph, NodeModelSpec, minimize, replay, run, split
 from continuized.network.runtime.transports import local
 from continuized.problems import LeastSquares
 from continuized.support.checkpoints.checkpointer import CheckpointError, load
@@ -73,6 +74,69 @@ def test_the_dead_stay_dead_and_their_share_stays_lost(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         (r.x + r.z)[alive].sum(), (first.x + first.z)[alive].sum(), rtol=1e-12
     )
+
+
+STOPPED = [
+    pytest.param([(0.4, 4)], [], 0.4, id="before a kill"),
+    pytest.param([(0.1, 4)], [(0.5, 4)], 0.5, id="before a return"),
+    pytest.param([(0.1, 4)], [(0.9, 4)], 0.5, id="long before", marks=pytest.mark.slow),
+    pytest.param([(0.1, 4)], [(0.5, 4)], 0.55, id="in a return"),
+]
+
+
+@pytest.mark.parametrize(("kill", "rejoin", "seconds"), STOPPED)
+def test_what_was_planned_and_not_done_is_done_by_the_run_that_goes_on(
+    kill: Any, rejoin: Any, seconds: float, tmp_path: Path
+) -> None:
+    """A port that is given is free again where a node returns: nobody else holds it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    given: Any = {
+        "kill": kill, "rejoin": rejoin, "rng": 0, "checkpoint": tmp_path / "run", "port": port,
+        "processes": 1, "speed": 100.0,
+    }  # fmt: skip
+    first = run(GRAPH, VALUES, tol=1e-300, seconds=seconds, **given)
+    assert len(first.deaths) + len(first.joins) < len(kill) + len(rejoin)
+    r = run(GRAPH, VALUES, tol=1e-6, seconds=60.0, resume=True, **given)
+    assert [node for _, node, _ in r.deaths] == [node for _, node in kill]
+    assert [node for _, node in r.joins] == [node for _, node in rejoin]
+    assert r.reached
+    check_whole(r)
+
+
+def test_a_kill_that_was_not_heard_of_is_done_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Deaf(local.LocalTransport):
+        def kill(self, worker: int) -> None:
+            """Do not end it yet."""
+
+    given: Any = {"kill": [(0.1, 4)], "rng": 0, "checkpoint": tmp_path / "run", **SLOW}
+    with monkeypatch.context() as patch:
+        patch.setattr(local, "LocalTransport", Deaf)
+        first = run(GRAPH, VALUES, tol=1e-300, seconds=0.4, **given)
+    assert first.deaths == []
+    r = run(GRAPH, VALUES, tol=1e-6, seconds=60.0, resume=True, **given)
+    assert [node for _, node, _ in r.deaths] == [4]
+    check_whole(r)
+
+
+@pytest.mark.slow
+def test_a_node_that_was_to_return_by_t_returns_to_those_that_minimise(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    parts = split(LeastSquares(rng.standard_normal((60, 3)), rng.standard_normal(60), l2=0.1), 6)
+    given: Any = {
+        "method": "dual", "transport": "local", "rng": 0, "checkpoint": tmp_path / "run",
+        "processes": 1, "speed": 10.0, "faults": Faults(deaths=[(2.0, 4)], joins=[(6.0, 4)]),
+    }  # fmt: skip
+    first = minimize("cycle:6", parts, tol=1e-300, seconds=0.7, **given)
+    assert [node for _, node in first.deaths] == [4]
+    assert first.joins == []
+    r = minimize("cycle:6", parts, tol=1e-300, seconds=5.0, resume=True, **given)
+    assert r.deaths == first.deaths
+    assert [node for _, node in r.joins] == [4]
+    assert r.ledger_error < 1e-12
 
 
 @pytest.mark.slow

@@ -85,7 +85,7 @@ class OptimisationMonitor(RunMonitor):
         whole = whole or self.margin == 0.0
         found = self._measure_whole() if whole else self._measure_sketches()
         self.error = found[0]
-        if not np.isfinite(self._values(whole)).all():
+        if not self.living.any():  # nodes that are not finite are dead
             self.error = math.inf
         self.rows.append((self.t, self.messages, self.error))
         self.traced.append((self.t, self.messages, self.gradients, self.error, *found[1:]))
@@ -160,7 +160,8 @@ def run_nodes(task: OptimisationTask, options: RunOptions) -> Decentralized:
         lambda supervisor: _make_result(supervisor, monitor, method, objective, task.record),
         by_t=True, most_events=math.inf if task.events is None else task.events,
     )  # fmt: skip
-    _warn_of_failures(monitor.deaths, {node for _, node, _ in changes})
+    planned = {node for _, node, _ in changes}
+    _warn_of_failures(monitor.deaths, planned, bool(monitor.living.any()))
     return result
 
 
@@ -176,13 +177,16 @@ def _time_gradient(objective: Objective | Functions) -> float:
     return least
 
 
-def _warn_of_failures(deaths: Sequence[tuple[float, int, str]], planned: set[int]) -> None:
+def _warn_of_failures(
+    deaths: Sequence[tuple[float, int, str]], planned: set[int], any_left: bool
+) -> None:
     """Warn of nodes that died though nobody asked for it."""
     failed = [(node, why) for _, node, why in deaths if node not in planned]
     if failed:
         node, why = failed[0]
         more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
-        warn_caller(f"node {node} died ({why}){more}: the others went on", RuntimeWarning)
+        then = "the others went on" if any_left else "no node is left"
+        warn_caller(f"node {node} died ({why}){more}: {then}", RuntimeWarning)
 
 
 def _make_result(
@@ -192,8 +196,6 @@ def _make_result(
     ended = Status.COMPLETED
     if supervisor.reached:
         ended = Status.CONVERGED
-    elif not monitor.living.any():
-        ended = Status.CLOCK_ENDED
     elif monitor.error == math.inf:
         ended = Status.NOT_FINITE
     elif monitor.events >= supervisor.most_events:

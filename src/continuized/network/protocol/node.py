@@ -30,7 +30,7 @@ from continuized.network.logs.entries import (
     LOG_STEP,
 )
 from continuized.network.protocol import transitions
-from continuized.network.protocol.node_model import NodeModel, read_estimate
+from continuized.network.protocol.node_model import NodeModel, check_numbers, read_estimate
 from continuized.network.protocol.transitions import (
     ACTIVE_EDGE,
     ANSWERED,
@@ -102,7 +102,8 @@ class Node:
     again.  `life` counts how often it came back: then it has first to join.  A node that goes on
     from a checkpoint is given its own `time` and the number `seq` of its last exchange, and has its
     values already.  It takes gradients of its own at the rate `step_rate`, whatever exchange it is
-    in.
+    in.  With `dim`, what its model tells others is checked to be so many finite numbers: the node
+    itself fails where it is not, and not those that would have been told.
     """
 
     number: int
@@ -118,6 +119,7 @@ class Node:
     time: float = 0.0
     seq: int | None = None
     quiet: bool = False  # begins no exchange any more
+    dim: int | None = None  # None: the model itself sees to what it tells
     counts: Counts = field(default_factory=Counts)
     log: list[Entry] = field(default_factory=list)
 
@@ -285,6 +287,7 @@ class Node:
         self._mix(now)
         welcomes = kind == transitions.WELCOME
         values = read_estimate(self.model) if welcomes else self.model.answer()
+        values = self._check(values, "answer")
         self.counts.answers += 1
         self.rows.transfer[e, ANSWERED_AT] = now
         self._note(LOG_ANSWER, message.sender, message.seq)
@@ -298,9 +301,7 @@ class Node:
         self._mix(now)
         reply = transitions.on_answer(rows, e, message.seq, self.timeout)
         peer, plain = message.sender, self.model.plain
-        d = self.model.pay(message.values)
-        if not np.isfinite(d).all():
-            raise ArithmeticError("a transfer is no longer finite: the run diverges")
+        d = self._check(self.model.pay(message.values), "transfer")
         self.counts.exchanges += 1
         self.counts.answers += 1
         self._book(peer, -1.0, d, plain, self._lives.get(peer, 0))
@@ -382,6 +383,9 @@ class Node:
     def _mix(self, now: float) -> None:
         self.model.mix(now - self.now)
         self.rows.work[SELF, TIME] = now
+
+    def _check(self, values: Array, what: str) -> Array:
+        return values if self.dim is None else check_numbers(values, self.dim, what)
 
     def _conserved(self) -> Array:
         x, z = self.model.state()

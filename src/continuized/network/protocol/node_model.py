@@ -77,6 +77,22 @@ def read_estimate(model: NodeModel) -> Array:
     return found
 
 
+def check_numbers(given: Any, dim: int, what: str) -> Array:
+    """Return what a model has given, if it is `dim` finite numbers in a row.
+
+    ValueError or ArithmeticError if it is not: it is raised before another node could fail of it.
+    """
+    numbers = np.asarray(given, dtype=np.float64)
+    if numbers.shape != (dim,):
+        raise ValueError(
+            f"the {what} of a node's model has shape {numbers.shape}, and must have {(dim,)}: "
+            "return as many numbers each time, in one row"
+        )
+    if not np.isfinite(numbers).all():
+        raise ArithmeticError(f"the {what} of a node's model is no longer finite: the run diverges")
+    return numbers
+
+
 class GossipModel(Checkpointed):
     """Gossip averaging: the answer is x, the transfer d = x_i - x_j.
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from continuized.network.faults import Links
 from continuized.network.logs.entries import ENTRY, NO_ENTRIES
 from continuized.network.protocol.node import Entry, Node
-from continuized.network.protocol.node_model import NodeModelSpec, read_estimate
+from continuized.network.protocol.node_model import NodeModelSpec, check_numbers, read_estimate
 from continuized.network.protocol.transitions import Message
 from continuized.network.runtime.saved_nodes import (
     from_record,
@@ -64,7 +64,8 @@ class NodeProcess:
                 if str(number) in saved:
                     restore_model(model, saved[str(number)])
                 random = np.random.default_rng([*header["seed"], number, given["life"]])
-                nodes[number] = Node(model=model, random=random, log=self._entries, **given)
+                dim, log = self.codec.dim, self._entries
+                nodes[number] = Node(model=model, random=random, dim=dim, log=log, **given)
             except Exception as error:  # a model is the user's code: only its own node dies of it
                 failures.append((number, describe_error(error)))
         speed, stride = float(header["speed"]), float(header["stride"])
@@ -144,16 +145,21 @@ class NodeProcess:
         for number, node in list(self.scheduler.nodes.items()):
             if not node.joining:
                 try:
-                    found = read_estimate(node.model)
-                    of_dead = np.zeros(self.codec.dim) + node.of_dead
-                    parts = *node.model.state(), found, node.began, of_dead
+                    # Rows of a node that fails are written again, by the next one, or left out.
+                    for rows, part in zip(states, self._read_parts(node), strict=True):
+                        rows[len(nodes)] = part if whole else self._sketch.apply(part)
                 except Exception as error:  # as above
                     self.scheduler.fail(number, error)
                 else:
-                    for rows, part in zip(states, parts, strict=True):
-                        rows[len(nodes)] = part if whole else self._sketch.apply(np.asarray(part))
                     nodes.append(node)
         return nodes, states[:, : len(nodes)]
+
+    def _read_parts(self, node: Node) -> list[Array]:
+        """Read the STATE of one node."""
+        dim = self.codec.dim
+        found = check_numbers(read_estimate(node.model), dim, "answer")
+        x, z = (check_numbers(part, dim, "state") for part in node.model.state())
+        return [x, z, found, node.began, np.zeros(dim) + node.of_dead]
 
     def _list_owed(self, nodes: list[Node]) -> dict[str, NDArray[Any]]:
         """List what was paid and not acknowledged, and the last numbers that were applied."""

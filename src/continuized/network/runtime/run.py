@@ -114,8 +114,9 @@ def run(
         The path of a file in which the run is kept every so many seconds and at its end, and
         whether to go on from it, on another transport or machine if need be.  For a checkpoint
         all nodes stop for a moment.  The order of real events is not repeated: what is kept is
-        the values, what was counted, and the log.  A larger `seconds` or a smaller tol lets a run
-        go on that had ended.  Models must be `Checkpointed` (see `NodeModel`).
+        the values, what was counted, the log, and which kills and returns were not done yet.  A
+        larger `seconds` or a smaller tol lets a run go on that had ended.  Models must be
+        `Checkpointed` (see `NodeModel`).
 
     Returns
     -------

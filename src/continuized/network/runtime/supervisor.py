@@ -75,7 +75,10 @@ class Supervisor(Checkpointed):
     _reasons: dict[int, str] = field(default_factory=dict)
     _warned: bool = False
 
-    changing = ("monitor", "elapsed", "plain", "saved_nodes", "resumes", "_log")
+    changing = (
+        "monitor", "elapsed", "plain", "saved_nodes", "resumes", "_log", "changes_left",
+        "returning",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         self._worker_of = dict(self.plan.assignments())
@@ -110,11 +113,9 @@ class Supervisor(Checkpointed):
         if monitor.rows:  # it goes on from a checkpoint
             self.resumes += 1
             lives = Counter(node for _, node, _ in monitor.deaths)
-            resumed = Resumed(self.saved_nodes, lives, monitor.t, self.resumes)
+            resumed = Resumed(self.saved_nodes, lives, monitor.t, self.resumes, self.returning)
             self.plan = replace(self.plan, resumed=resumed)
             self._logged = [len(monitor.deaths), len(monitor.joins)]
-            now = monitor.t if self.by_t else self.elapsed
-            self.changes = [change for change in self.changes if change[0] > now]
         self.transport.start(self.plan)
         if not self._wait_until(lambda: len(self._addresses) == count, START_WITHIN):
             absent = [worker for worker in range(count) if worker not in self._addresses]
@@ -187,6 +188,26 @@ class Supervisor(Checkpointed):
         if not caught:
             self.events.add("checkpoint", path=str(self.checkpointer.path))
 
+    @property
+    def changes_left(self) -> list[tuple[float, int, bool]]:
+        """The changes to come, and before them the kills whose end was not heard of yet."""
+        there = self._rejoining.union(np.flatnonzero(self.monitor.living).tolist())
+        dying = sorted(node for node in there if self._worker_of[node] in self._killed)
+        return [(0.0, node, False) for node in dying] + self.changes
+
+    @changes_left.setter
+    def changes_left(self, changes: list[tuple[float, int, bool]]) -> None:
+        self.changes = [(when, node, back) for when, node, back in changes]
+
+    @property
+    def returning(self) -> list[int]:
+        """The nodes that are on their way back, and were not heard of yet."""
+        return sorted(self._rejoining)
+
+    @returning.setter
+    def returning(self, nodes: list[int]) -> None:
+        self._rejoining = set(nodes)
+
     def merge_log(self) -> Log | None:
         """Merge what nodes have logged; None where no log was kept, or a part of it is lost."""
         return merge_logs(self._join_log()) if self.keep_log else None
@@ -219,15 +240,23 @@ class Supervisor(Checkpointed):
         now = self.monitor.t if self.by_t else self.elapsed
         while self.changes and self.changes[0][0] <= now:
             _, node, back = self.changes[0]
-            if back and self.monitor.living[node]:
-                break  # its end was not heard of yet
-            del self.changes[0]
             worker = self._worker_of[node]
+            if back and worker in self._running:
+                # Its end was not heard of yet; or it has had no node since a checkpoint, in which
+                # this one was dead, and would keep its port.
+                self._kill(worker)
+                break
+            del self.changes[0]
             if back:
                 self._revive(worker)
             else:
-                self._killed.add(worker)
-                self.transport.kill(worker)
+                self._kill(worker)
+
+    def _kill(self, worker: int) -> None:
+        """End a worker as planned, once."""
+        if worker not in self._killed:
+            self._killed.add(worker)
+            self.transport.kill(worker)
 
     def _wait_until(self, done: Callable[[], bool], seconds: float) -> bool:
         limit = time.monotonic() + seconds

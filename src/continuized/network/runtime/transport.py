@@ -6,7 +6,7 @@ A worker is an operating-system process (or an actor of Ray) that runs some of t
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -26,6 +26,7 @@ class Resumed(NamedTuple):
     lives: Mapping[int, int]  # how often nodes have died
     t: float
     times: int  # how often it was resumed: each time all draws are new
+    returning: Collection[int]  # nodes that had died and were on their way back
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,10 @@ class RunPlan:
         arrays: dict[str, NDArray[Any]] = {}
         nodes, faults, saved = [], self.faults, self._saved_nodes(worker) if lives is None else {}
         around, speeds = list_neighbours(self.graph), faults.speeds(self.graph.nodes)
+        resumed = self.resumed if lives is None else None
+        t = 0.0 if resumed is None else resumed.t
         for number in self.workers[worker]:
-            if lives is None and self.resumed is not None and str(number) not in saved:
+            if resumed and str(number) not in saved and number not in resumed.returning:
                 continue  # it was dead
             model = self.models[number]
             neighbours, P = around[number]
@@ -85,6 +88,8 @@ class RunPlan:
                 node["step_rate"] = float(self.step_rates[number])
             if str(number) in saved:
                 node |= {name: saved[str(number)][name] for name in ("time", "seq")}
+            else:
+                node["time"] = t * float(speeds[number])
             nodes.append([node, model.factory, list(model.arrays), dict(model.options)])
         header = {
             "worker": worker,
@@ -92,7 +97,7 @@ class RunPlan:
             "key": self.key.hex(),
             "dim": self.dim,
             "seed": [*self.seed, 0 if self.resumed is None else self.resumed.times],
-            "t": 0.0 if self.resumed is None or lives is not None else self.resumed.t,
+            "t": t,
             "saving": self.saving,
             "speed": self.speed,
             "stride": self.stride,

@@ -39,7 +39,7 @@ from continuized.support.checkpoints.state import Checkpointed, GrowingRows, Sav
 from continuized.support.progress import warn_caller
 
 EVERY = 30.0  # seconds
-FORMAT = 9
+FORMAT = 10
 HEADER = "header"
 DIGEST = 64  # characters of a SHA-256
 
