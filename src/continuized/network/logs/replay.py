@@ -25,7 +25,6 @@ from continuized.network.simulation.engine import NodeSet, check_solved, estimat
 from continuized.network.simulation.node_models.gossip import GossipNodes, X, make_nodes
 from continuized.network.simulation.node_models.interface import (
     TIME,
-    conserved_parts,
     estimate,
     find_answer,
     flow_to,
@@ -290,7 +289,7 @@ def _replay_optimisation(
     flow_nodes(nodes.model, work, _choose_end(work, times))
     x, nobody = np.empty((graph.nodes, nodes.dim)), np.zeros(graph.nodes, np.bool_)
     check_solved(estimate_all(nodes.model, work, nobody, 0.0, x))
-    return x, np.array([sum(conserved_parts(nodes.model, i)) for i in range(graph.nodes)])
+    return x, np.add(*nodes.model.conserved_parts(work, ..., slice(None)))
 
 
 def _repeat(nodes: NodeSet, work: Array, log: Log) -> None:

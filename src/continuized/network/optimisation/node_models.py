@@ -143,14 +143,12 @@ class DualNodes(NamedTuple):
         y, z, (_, gamma, gamma_prime) = nodes.y, nodes.z, nodes.constants
         y[i, c], z[i, c] = jump(y[i, c], z[i, c], d, gamma, gamma_prime)
 
-    def conserved(nodes, work: Array, i: Any, c: int) -> Any:
-        return nodes.y[i, c] + nodes.z[i, c]
-
     def conserved_per_transfer(nodes) -> float:
         return nodes.constants.gamma + nodes.constants.gamma_prime
 
-    def conserved_parts(nodes, i: int) -> tuple[Array, Array]:
-        return nodes.y[i].copy(), nodes.z[i].copy()
+    def conserved_parts(nodes, work: Array, i: Any, c: Any) -> tuple[Any, Any]:
+        """Return y and z."""
+        return nodes.y[i, c], nodes.z[i, c]
 
     def start_from(nodes, work: Array, i: int, answer: Array, answered: bool) -> None:
         """Start from nothing, as at the start: a neighbour's w says nothing of this node's y."""
@@ -192,16 +190,13 @@ class DadaoNodes(NamedTuple):
         local_solver.gradient(nodes.data, i, nodes.state[i, X], nodes.slope)
         take_dadao_step(nodes, i)
 
-    def conserved(nodes, work: Array, i: Any, c: int) -> Any:
-        """Return z + 2 z~, which the flow leaves and gradients do not touch."""
-        return nodes.state[i, Z, c] + 2.0 * nodes.state[i, Z_TILDE, c]
-
     def conserved_per_transfer(nodes) -> float:
         """Return 1/2 + 2 (2 chi_1/s)."""
         return 0.5 + 2.0 * dadao.pull(nodes.steps)
 
-    def conserved_parts(nodes, i: int) -> tuple[Array, Array]:
-        return nodes.state[i, Z].copy(), 2.0 * nodes.state[i, Z_TILDE]
+    def conserved_parts(nodes, work: Array, i: Any, c: Any) -> tuple[Any, Any]:
+        """Return z and 2 z~, whose sum the flow leaves and gradients do not touch."""
+        return nodes.state[i, Z, c], 2.0 * nodes.state[i, Z_TILDE, c]
 
     def start_from(nodes, work: Array, i: int, answer: Array, answered: bool) -> None:
         """Start with a neighbour's x and no z of its own: x = x~ and y = y~ = -nu x stand still."""
@@ -276,20 +271,13 @@ class SgdNodes(NamedTuple):
             batch_slope(nodes, i, rng)
         take_sgd_step(nodes, i)
 
-    def conserved(nodes, work: Array, i: Any, c: int) -> Any:
-        """Return x + x~ but for what its gradients have added."""
-        return nodes.x[i, c] + nodes.x_tilde[i, c] - nodes.moved[i, c]
-
-    def size(nodes, work: Array, i: Any, c: int) -> Any:
-        """Add up all parts: before exchanges, their difference is nothing but rounding."""
-        return abs(nodes.x[i, c]) + abs(nodes.x_tilde[i, c]) + abs(nodes.moved[i, c])
-
     def conserved_per_transfer(nodes) -> float:
         """Return 1/2 + alpha~."""
         return nodes.constants.gamma + nodes.constants.gamma_prime
 
-    def conserved_parts(nodes, i: int) -> tuple[Array, Array]:
-        return nodes.x[i] + nodes.x_tilde[i], -nodes.moved[i]
+    def conserved_parts(nodes, work: Array, i: Any, c: Any) -> tuple[Any, Any]:
+        """Return x + x~, and less what its gradients have added to it."""
+        return nodes.x[i, c] + nodes.x_tilde[i, c], -nodes.moved[i, c]
 
     def start_from(nodes, work: Array, i: int, answer: Array, answered: bool) -> None:
         """Start with a neighbour's x, and x~ = x."""

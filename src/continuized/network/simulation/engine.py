@@ -50,7 +50,7 @@ class NodeSet(NamedTuple):
     """Nodes of one model, and what a run must know of them.
 
     Where the living agree on w, the sum of their gradients at w is `tilt` times what they have
-    and are owed of what exchanges only move (`interface.conserved`): 0, but for deaths.
+    and are owed of what exchanges only move (`interface.conserved_parts`): 0, but for deaths.
     """
 
     model: Any  # a node model: see `node_models.interface`
@@ -231,10 +231,9 @@ class Engine(Checkpointed):
         """Return what every node has of what exchanges only move, (nodes, dim), and how large the
         numbers are of which that is made."""
         model, columns = self.nodes.model, range(self.nodes.dim)
-        out = np.column_stack([model.conserved(self.work, ..., c) for c in columns])
-        if not hasattr(model, "size"):
-            return out, np.abs(out)
-        return out, np.column_stack([model.size(self.work, ..., c) for c in columns])
+        parts = [model.conserved_parts(self.work, ..., c) for c in columns]
+        one, other = (np.column_stack(part) for part in zip(*parts, strict=True))
+        return one + other, np.abs(one) + np.abs(other)
 
     def find_balance(self) -> Array:
         """Return what the living have and are owed, and what died with others: the sum that

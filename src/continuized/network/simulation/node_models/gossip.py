@@ -58,9 +58,9 @@ class GossipNodes(Constants):
         x, z = X + c, (work.shape[1] + X) // 2 + c
         work[i, x], work[i, z] = jump(work[i, x], work[i, z], d, nodes.gamma, nodes.gamma_prime)
 
-    def conserved(nodes, work: Array, i: Any, c: int) -> Any:
-        """Return x + z."""
-        return work[i, X + c] + work[i, (work.shape[1] + X) // 2 + c]
+    def conserved_parts(nodes, work: Array, i: Any, c: Any) -> tuple[Any, Any]:
+        """Return x and z."""
+        return work[i, X + c], work[i, (work.shape[1] + X) // 2 + c]
 
     def conserved_per_transfer(nodes) -> float:
         """Return gamma + gamma'."""

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from continuized.network.protocol.transitions import SPEED, TIME
 from continuized.problems.base import Array
-from continuized.support.jit import UNCOUNTED, choose_by_types, class_of
+from continuized.support.jit import UNCOUNTED, choose_by_types, class_of, uncounted
 
 __all__ = ["SPEED", "TIME"]  # the first columns of `work`, for node models
 
@@ -92,18 +92,20 @@ def take_slope(nodes: Any, work: Array, i: int) -> None:
 
 
 @_by_model
-def conserved(nodes: Any, work: Array, i: Any, c: int) -> Any:
-    """Tell what node i has of the quantity that mixing leaves and exchanges only move.
+def conserved_parts(nodes: Any, work: Array, i: Any, c: Any) -> tuple[Any, Any]:
+    """Tell what node i has of the quantity that mixing leaves and exchanges only move, in two
+    parts: rounding is relative to the size of each.
 
-    Python asks this and `size` of all nodes at once, with `...` in place of i.
+    Python asks this of all nodes at once, with `...` in place of i.
     """
-    return 0.0
+    return 0.0, 0.0
 
 
-@_by_model
-def size(nodes: Any, work: Array, i: Any, c: int) -> Any:
-    """Tell how large the numbers are of which what it has is made: to them rounding is relative."""
-    return abs(conserved(nodes, work, i, c))
+@uncounted
+def conserved(nodes: Any, work: Array, i: int, c: int) -> float:
+    """Return the sum of the two."""
+    one, other = conserved_parts(nodes, work, i, c)
+    return float(one + other)
 
 
 @_by_model
@@ -130,12 +132,3 @@ def disagreement(nodes: Any, work: Array, alive: Array, t: float, owed: Array) -
     `owed`, what is on its way to them, is overwritten.
     """
     return math.nan
-
-
-def conserved_parts(nodes: Any, i: int) -> tuple[Array, Array]:
-    """Return what node i has of what is conserved, in two parts; for Python to call."""
-    found: tuple[Array, Array] = nodes.conserved_parts(i)
-    return found
-
-
-_PARAMETERS["conserved_parts"] = list(inspect.signature(conserved_parts).parameters)

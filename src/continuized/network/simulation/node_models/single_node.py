@@ -9,7 +9,6 @@ import numpy as np
 from continuized.network.simulation.engine import NodeSet, check_solved
 from continuized.network.simulation.node_models.interface import (
     TIME,
-    conserved_parts,
     estimate,
     find_answer,
     flow_to,
@@ -75,7 +74,8 @@ class SingleNode(Checkpointed):
         return float(self._nodes.model.conserved_per_transfer())
 
     def state(self) -> tuple[Array, Array]:
-        return conserved_parts(self._nodes.model, SELF)
+        one, other = self._nodes.model.conserved_parts(self._work, SELF, slice(None))
+        return np.array(one), np.array(other)
 
     def fall_back(self) -> None:
         """Stay as it is."""
