@@ -29,6 +29,7 @@ from continuized.network.runtime.real_run import assign_nodes
 from continuized.network.runtime.run import _plan_changes
 from continuized.network.runtime.scheduler import FaultyLink
 from continuized.network.runtime.transports import local
+from tests.helpers.ports import find_port
 from tests.helpers.processes import assert_none_outlives
 from tests.helpers.simulated_wires import OCTAHEDRON
 
@@ -177,9 +178,7 @@ def test_a_process_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_garbage_on_the_ports_does_no_harm() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = find_port()
     stop = threading.Event()
 
     def speak() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from continuized.network import Faults, Graph, NodeModelSpec, minimize, replay, 
 from continuized.network.runtime.transports import local
 from continuized.problems import LeastSquares
 from continuized.support.checkpoints.checkpointer import CheckpointError, load
+from tests.helpers.ports import find_port
 from tests.helpers.processes import TELL_WORKERS, is_alive
 from tests.helpers.simulated_wires import OCTAHEDRON
 
@@ -89,9 +89,7 @@ def test_what_was_planned_and_not_done_is_done_by_the_run_that_goes_on(
     kill: Any, rejoin: Any, seconds: float, tmp_path: Path
 ) -> None:
     """A port that is given is free again where a node returns: nobody else holds it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = find_port()
     given: Any = {
         "kill": kill, "rejoin": rejoin, "rng": 0, "checkpoint": tmp_path / "run", "port": port,
         "processes": 1, "speed": 100.0,
