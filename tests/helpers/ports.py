@@ -9,7 +9,7 @@ FIRST, LAST, ROOM = 20_000, 30_000, 8  # below those that systems give out by th
 
 
 def find_port() -> int:
-    """Find the first of `ROOM` free ports in a row; other processes of the tests begin elsewhere."""
+    """Find the first of `ROOM` free ports in a row; other processes look elsewhere."""
     places = (LAST - FIRST) // ROOM
     for n in range(places):
         first = FIRST + ROOM * ((os.getpid() + n) % places)
