@@ -238,7 +238,7 @@ class PNorm(Geometry):
 
     def divergence(self, u: Array, z: Array) -> float:
         half = 0.5 / (self.p - 1.0)
-        change = half * (self.norm(u) ** 2 - self.norm(z) ** 2)
+        change = half * (_square(self.norm(u)) - _square(self.norm(z)))
         return max(change - inner(self._slope(z).ravel(), (u - z).ravel()), 0.0)
 
     def norm(self, v: Array) -> float:
@@ -255,6 +255,11 @@ class PNorm(Geometry):
             return L
         a = 2.0 - 2.0 / self.p
         return float(min(largest, L) ** (1.0 - a) * L**a) * ABOVE
+
+
+def _square(size: float) -> float:
+    """Return size^2; infinity where Python's own power would raise OverflowError."""
+    return size * size
 
 
 def _p_norm(v: Array, p: float) -> float:
@@ -397,7 +402,7 @@ class MirrorComposite(Composite):
             return g2, y2, 0.0, dgdy, dy2
         norm, dual = self.mirror.norm, self.mirror.dual_norm
         along = inner(dg.ravel(), dy.ravel())
-        return dual(g) ** 2, norm(y) ** 2, dual(dg) ** 2, along, norm(dy) ** 2
+        return *map(_square, (dual(g), norm(y), dual(dg))), along, _square(norm(dy))
 
     def criterion(self, x: Array, g: Array, gamma: float) -> float:
         """Return the gap; where none is known, sqrt(2 D(x+, x)) / gamma, x+ a step from x."""
