@@ -25,7 +25,15 @@ from continuized.problems.regression.interface import Regression
 from continuized.problems.regression.linear import Linear
 from continuized.process.composite import Composite
 from continuized.process.methods import Continuized
-from continuized.process.prox import Prox, Separable, Simplex, check_prox, entry_step, is_at_most
+from continuized.process.prox import (
+    Prox,
+    Separable,
+    Simplex,
+    check_prox,
+    entry_step,
+    is_at_most,
+    length,
+)
 from continuized.support import validation as check
 from continuized.support.blas import inner
 from continuized.support.checkpoints.state import probe
@@ -33,7 +41,9 @@ from continuized.support.validation import short_repr
 
 __all__ = ["Entropy", "Mirror", "PNorm"]
 
-STEP_ROUNDING = 1e-9  # relative: what the first step, which is looked at, may seem to lose
+# What the first step of a user's own geometry, which is looked at, may seem to lose: relative to
+# what is compared, and in roundings of what that is a difference of.
+STEP_ROUNDING, ROUNDINGS = 1e-9, 100.0
 MOST_COLUMNS = 4_000  # for a whole Hessian
 ABOVE = 1.0 + 1e-12  # what a computed L is made larger by, for rounding
 
@@ -357,7 +367,7 @@ class MirrorComposite(Composite):
                 f"the step of mirror must return real numbers in the shape of x, {z.shape}, got "
                 f"shape {z_plus.shape} and dtype {z_plus.dtype}"
             )
-        if not self._is_used:
+        if not (self._is_used or self._is_geometry):
             self._is_used = True
             self._check_first_step(z, g, gamma_prime, z_plus)
         return z_plus.astype(z.dtype, copy=False)
@@ -371,13 +381,18 @@ class MirrorComposite(Composite):
             minimum=0.0, finite=False,
         )  # fmt: skip
         slope = gamma_prime * inner(g.ravel(), (z_plus - z).ravel())
-        psi = gamma_prime * (self.value(z_plus) - self.value(z))
-        size = abs(slope) + abs(psi) + divergence
-        if not slope + psi + divergence <= STEP_ROUNDING * size + float(np.finfo(z.dtype).eps):
+        values = gamma_prime * self.value(z_plus), gamma_prime * self.value(z)
+        lost = slope + values[0] - values[1] + divergence
+        # Near a minimum all is rounding: that of z+ is a part of |z+|, and g need not vanish there.
+        size = max(length(z), length(z_plus))
+        rounded = size * (gamma_prime * length(g) + size) + abs(values[0]) + abs(values[1])
+        slack = float(np.finfo(z.dtype).eps) * (1.0 + ROUNDINGS * rounded)
+        slack += STEP_ROUNDING * (abs(slope) + abs(values[0] - values[1]) + divergence)
+        if not lost <= slack:
             raise ValueError(
                 "the step of mirror must minimise gamma' (<g, u> + psi(u)) + D(u, z), but at its "
-                f"first point that is larger than at z, by {slope + psi + divergence:.3g}; check "
-                "its sign and its divergence"
+                f"first point that is larger than at z, by {lost:.3g}; check its sign and its "
+                "divergence"
             )
 
     def move_rows(self, z: Array, g: Array, gamma_prime: Array) -> Array:
