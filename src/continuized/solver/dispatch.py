@@ -313,4 +313,8 @@ def adaptive_options(
     if method is not None and made is not None:
         raise ValueError("L and mu are not known in a metric that is made on the way; drop them")
     own = Identity() if metric is None or named else given_metric(metric, shape)
-    return AdaptiveOptions(tol, own, made, step, method, bool(record), skipping=skipping)
+    return AdaptiveOptions(
+        tol, own, made, step, method, bool(record),
+        certified=metric is not None,  # without one, tol is for the gradient norm, as in all runs
+        skipping=skipping,
+    )  # fmt: skip
