@@ -12,7 +12,7 @@ from continuized.problems.base import Array, Problem, check_second_start, check_
 from continuized.process import clock as clocks
 from continuized.process.marks import events_of
 from continuized.process.methods import Method, is_marked
-from continuized.process.noise import Noise, Oracle, check_noise
+from continuized.process.noise import Noise, Oracle, check_noise, fingerprint_noise
 from continuized.process.random_streams import MARKS, Seed, generator, seed_sequence
 from continuized.process.stepper import Status, Stepper
 from continuized.solver import array_api as arrays
@@ -244,7 +244,7 @@ def minimize(
             x0=start if second is None else [start, second],
             method=chosen,
             constants=stepper.fingerprint(),
-            noise=None if noise is None else [noise, noise.sigma2(start.size)],
+            noise=fingerprint_noise(noise, start.size),
             clock=clock,
             rng=None if rng is None else root,
             record=record,
