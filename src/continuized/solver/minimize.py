@@ -126,7 +126,9 @@ def minimize(
     checkpoint : path
         A file to keep the state in, trace included, at the start, every so many seconds, at the
         end, and on Ctrl-C or an error; the one before it is kept too, as PATH.previous.  To tell
-        one problem from another, f and its gradient are asked for once more, at x0.
+        one problem from another, f and its gradient are asked for once more, at x0.  With it,
+        "auto" takes no Newton's steps for an l1 penalty, for what these keep is not saved: another
+        run than without it, and a slower one, as `r.message` says.
     every : float
         Seconds between checkpoints.  0: as often as the state can be kept, which is after every
         block of events (0.1 s of work or so); where L is found on the way, or with `metric`,
@@ -206,8 +208,8 @@ def minimize(
     if adapts:
         rest = (limits.tol, record, root, start.shape, skipping, learns)
         options = dispatch.adaptive_options(problem, L, mu, metric, prox, *rest)
-        if is_chosen and path is None:
-            options, why = dispatch.add_support(problem, options, why)
+        if is_chosen:
+            options, why = dispatch.add_support(problem, options, why, path is not None)
         stepper = AdaptiveStepper(problem, start, options)
         ticking = clocks.Poisson(root) if clock is None else clock
     elif is_marked(chosen):
