@@ -110,6 +110,21 @@ def test_poisson_is_that_of_scikit_learn(form: str, mean: float) -> None:
     assert np.linalg.norm(p.grad(p.x_star)) <= 1e-13 * mean * 300
 
 
+@pytest.mark.parametrize("l2", [1e-6, 100.0])
+def test_tol_is_for_the_gap_in_a_metric_alone(l2: float) -> None:
+    """Without one it is for the gradient norm, be the gap far below or far above it."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 5))
+    p = PoissonRegression(X, rng.poisson(np.exp(0.3 * X.sum(axis=1))).astype(float), l2=l2)
+    plain = cz.minimize(p, np.zeros(5), tol=1e-3, rng=0)
+    assert (plain.success, plain.gap) == (True, None)
+    assert plain.message == "The gradient norm is at most tol."
+    assert 1e-5 < np.linalg.norm(p.grad(plain.x)) <= 1e-3
+    made = cz.minimize(p, np.zeros(5), metric="gram", tol=1e-3, rng=0)
+    assert made.message == "The duality gap is at most tol."
+    assert made.gap == pytest.approx(np.sum(p.grad(made.x) ** 2) / (2.0 * l2))
+
+
 def test_huber_with_a_large_delta_is_least_squares() -> None:
     X, y = np.random.default_rng(3).standard_normal((2, 40, 1))
     p = HuberRegression(X, y.ravel(), 0.1, delta=1e3, intercept=True)

@@ -319,6 +319,49 @@ def test_a_run_is_resumed_bit_by_bit(tmp_path: Any) -> None:
     np.testing.assert_array_equal(again.x, whole.x)
 
 
+class OwnEntropy:
+    """The entropy, as a user would write it."""
+
+    def step(self, z: np.ndarray, g: np.ndarray, gamma_prime: float, prox: Any) -> np.ndarray:
+        return Entropy().step(z, g, gamma_prime, prox)
+
+    def divergence(self, u: np.ndarray, z: np.ndarray) -> float:
+        return Entropy().divergence(u, z)
+
+
+def least_squares_on_a_simplex(dtype: Any) -> tuple[Any, np.ndarray]:
+    rng = np.random.default_rng(0)
+    p = cz.problems.LeastSquares(rng.standard_normal((30, 10)), rng.standard_normal(30))
+    return p, np.full(10, 0.1, dtype)
+
+
+@pytest.mark.parametrize("mirror", [Entropy(), OwnEntropy()])
+@pytest.mark.parametrize(("dtype", "events"), [(np.float64, 4000), (np.float32, 300)])
+def test_a_run_near_its_minimum_is_resumed(
+    mirror: Any, dtype: Any, events: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step there is all rounding, and may seem to lose: it is not the first, which is looked at.
+
+    Of these seeds the check refused some, until it knew that the run had begun before.
+    """
+    monkeypatch.setattr("continuized.process.mirror.ROUNDINGS", 0.0)  # so that no slack helps
+    (p, x0), L = least_squares_on_a_simplex(dtype), 2.0
+    for seed in range(10):
+        options: Any = {"L": L, "mirror": mirror, "rng": seed, "checkpoint": tmp_path / f"{seed}"}
+        cz.minimize(p, x0, maxiter=events, **options)
+        assert cz.minimize(p, x0, maxiter=events + 1, resume=True, **options).nit == events + 1
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_run_may_begin_at_its_minimum(dtype: Any) -> None:
+    """There the first step of a user's own geometry is all rounding, along a gradient that is not
+    0; a tenth of the slack would do."""
+    p = cz.Problem(lambda x: 1e3 * float(x.sum()), lambda x: np.full_like(x, 1e3))
+    for x0 in points((10,), 20):
+        r = cz.minimize(p, x0.astype(dtype), mirror=OwnEntropy(), L=1.0, rng=0, maxiter=3)
+        assert r.nit == 3
+
+
 def test_late_steps_do_not_underflow_to_zero() -> None:
     """z_i falls as exp(-gamma' g_i); at 0 it would stay there."""
     z = np.array([1.0 - 1e-300, 1e-300])

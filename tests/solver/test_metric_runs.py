@@ -12,6 +12,7 @@ from scipy import sparse
 
 import continuized as cz
 from continuized import Status
+from continuized.problems.regression.huber import ScaledHuber
 from continuized.process.random_streams import seed_sequence
 from continuized.solver.metric_factory import make_factory
 from tests.helpers.metric_problems import RNG, definite, regression
@@ -141,6 +142,36 @@ def test_large_columns_beside_an_intercept(scale: float, metric: str) -> None:
     if metric == "gram":
         assert r.success
         assert r.nit < 40
+
+
+def dependent(kind: str, form: str, seed: int) -> Any:
+    """A regression without a penalty whose columns depend on each other: what is 1 for each of
+    three groups, two sums of these, and an intercept."""
+    rng = RNG(seed)
+    groups = np.eye(3)[rng.integers(0, 3, 200)]
+    X = np.hstack([groups, groups @ rng.standard_normal((3, 2))])
+    X = sparse.csr_array(X) if form == "csr" else X
+    if kind == "scaled Huber":
+        y = rng.standard_t(1.5, 200)
+        return ScaledHuber(X, y, 0.0, epsilon=1.0, least_scale=1e-9, intercept=True)
+    if kind == "softmax":
+        return cz.problems.SoftmaxRegression(X, rng.integers(0, 3, 200), l2=0.0, intercept=True)
+    if kind == "logistic":
+        y = np.where(rng.random(200) < 0.5, 1.0, -1.0)
+        return cz.problems.LogisticRegression(X, y, l2=0.0, intercept=True)
+    return cz.problems.LeastSquares(X, rng.standard_normal(200), intercept=True)
+
+
+@pytest.mark.parametrize("metric", ["gram", "blocks"])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("kind", ["squared", "logistic", "softmax", "scaled Huber"])
+def test_columns_that_depend_on_each_other(kind: str, form: str, metric: str) -> None:
+    """Rounding makes their Hessians indefinite, dense or sparse, whole or in blocks."""
+    for seed in range(5):
+        p = dependent(kind, form, seed)
+        r = cz.minimize(p, np.zeros(p.dim), metric=metric, tol=1e-9, rng=0)
+        assert r.success
+        assert np.linalg.norm(p.grad(r.x)) < 1e-5
 
 
 def test_data_that_no_metric_can_be_made_of() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+import torch
 
 import continuized as cz
 from tests.invariants.registry import events_of, same_bits
@@ -359,3 +360,18 @@ def test_a_gradient_that_was_skipped_does_not_hide_that_later_ones_diverge() -> 
     r = cz.minimize(p, np.ones(3), maxiter=60, rng=0, nonfinite="skip", noise=noise)
     assert (r.status, r.nit, r.skipped) == (cz.Status.DIVERGED, 29, 1)
     assert r.fun < 1e-3
+
+
+@pytest.mark.parametrize(
+    "given", [{"prox": cz.prox.NonNegative()}, {"mirror": cz.mirror.PNorm(1.5)}, {"is_torch": True}]
+)
+def test_a_gradient_whose_square_overflows_ends_the_run(given: dict[str, Any]) -> None:
+    """Neither in the tests of events nor in what is said at the end is its square an error."""
+    options, x0 = dict(given), np.array([1e60])
+    start = torch.from_numpy(x0) if options.pop("is_torch", False) else x0
+    r = cz.minimize(
+        lambda x: 0.5e100 * (x * x).sum(), start, lambda x: 1e100 * x, L=1e100,
+        tol=1e157, maxiter=100, rng=0, **options,
+    )  # fmt: skip
+    assert r.status is cz.Status.NOT_FINITE
+    assert float(r.x[0]) == 1e60

@@ -206,7 +206,9 @@ def test_auto_steps_on_the_support_where_nothing_is_kept(loss: str, tmp_path: Pa
     kept = cz.minimize(
         p, np.zeros(7), prox=prox, method="auto", rng=0, maxiter=20, checkpoint=tmp_path / "run"
     )
-    assert "as the options ask" in kept.message  # what the steps keep would not be saved
+    assert "with checkpoint= there are no Newton's steps on the entries" in kept.message
+    other = cz.minimize(p, np.zeros(7), method="auto", rng=0, maxiter=1, checkpoint=tmp_path / "no")
+    assert "Newton" not in other.message
 
 
 @pytest.mark.parametrize("seed", range(8))

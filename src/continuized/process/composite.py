@@ -49,6 +49,10 @@ class Composite:
         self.prox: Prox = checked
         self._is_used = False
 
+    def skip_first_look(self) -> None:
+        """Take all steps as they are: the first of this run was looked at before."""
+        self._is_used = True
+
     @property
     def _prox_in_words(self) -> str:
         return short_repr(getattr(self.prox, "function", self.prox))

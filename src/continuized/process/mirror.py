@@ -23,17 +23,28 @@ from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
 from continuized.problems.regression.interface import Regression
 from continuized.problems.regression.linear import Linear
+from continuized.problems.regression.spectrum import column_gram
 from continuized.process.composite import Composite
 from continuized.process.methods import Continuized
-from continuized.process.prox import Prox, Separable, Simplex, check_prox, entry_step, is_at_most
+from continuized.process.prox import (
+    Prox,
+    Separable,
+    Simplex,
+    check_prox,
+    entry_step,
+    is_at_most,
+    length,
+)
 from continuized.support import validation as check
-from continuized.support.blas import inner
+from continuized.support.blas import always_on_one_thread, inner
 from continuized.support.checkpoints.state import probe
 from continuized.support.validation import short_repr
 
 __all__ = ["Entropy", "Mirror", "PNorm"]
 
-STEP_ROUNDING = 1e-9  # relative: what the first step, which is looked at, may seem to lose
+# What the first step of a user's own geometry, which is looked at, may seem to lose: relative to
+# what is compared, and in roundings of what that is a difference of.
+STEP_ROUNDING, ROUNDINGS = 1e-9, 100.0
 MOST_COLUMNS = 4_000  # for a whole Hessian
 ABOVE = 1.0 + 1e-12  # what a computed L is made larger by, for rounding
 
@@ -238,7 +249,7 @@ class PNorm(Geometry):
 
     def divergence(self, u: Array, z: Array) -> float:
         half = 0.5 / (self.p - 1.0)
-        change = half * (self.norm(u) ** 2 - self.norm(z) ** 2)
+        change = half * (_square(self.norm(u)) - _square(self.norm(z)))
         return max(change - inner(self._slope(z).ravel(), (u - z).ravel()), 0.0)
 
     def norm(self, v: Array) -> float:
@@ -255,6 +266,11 @@ class PNorm(Geometry):
             return L
         a = 2.0 - 2.0 / self.p
         return float(min(largest, L) ** (1.0 - a) * L**a) * ABOVE
+
+
+def _square(size: float) -> float:
+    """Return size^2; infinity where Python's own power would raise OverflowError."""
+    return size * size
 
 
 def _p_norm(v: Array, p: float) -> float:
@@ -296,12 +312,12 @@ def _largest_of_blocks(problem: Problem, shape: tuple[int, ...]) -> float | None
     if diagonal.size > MOST_COLUMNS or not isinstance(problem, Linear):
         return float(diagonal.reshape(rows, -1).max(axis=1).sum()) * ABOVE
     sampled = problem.sample_rows(slice(None))
-    H = problem.curvature * (sampled.T @ sampled) / sampled.shape[0]
-    H = np.abs(H.toarray() if problem.is_sparse else H)
+    H = np.abs(problem.curvature * column_gram(sampled) / sampled.shape[0])
     np.fill_diagonal(H, diagonal)
     columns = diagonal.size // rows
     maxima = H.reshape(rows, columns, rows, columns).max(axis=(1, 3))
-    return float(np.linalg.eigvalsh(maxima)[-1]) * ABOVE
+    with always_on_one_thread():  # as all constants
+        return float(np.linalg.eigvalsh(maxima)[-1]) * ABOVE
 
 
 class MirrorComposite(Composite):
@@ -352,7 +368,7 @@ class MirrorComposite(Composite):
                 f"the step of mirror must return real numbers in the shape of x, {z.shape}, got "
                 f"shape {z_plus.shape} and dtype {z_plus.dtype}"
             )
-        if not self._is_used:
+        if not (self._is_used or self._is_geometry):
             self._is_used = True
             self._check_first_step(z, g, gamma_prime, z_plus)
         return z_plus.astype(z.dtype, copy=False)
@@ -366,13 +382,18 @@ class MirrorComposite(Composite):
             minimum=0.0, finite=False,
         )  # fmt: skip
         slope = gamma_prime * inner(g.ravel(), (z_plus - z).ravel())
-        psi = gamma_prime * (self.value(z_plus) - self.value(z))
-        size = abs(slope) + abs(psi) + divergence
-        if not slope + psi + divergence <= STEP_ROUNDING * size + float(np.finfo(z.dtype).eps):
+        values = gamma_prime * self.value(z_plus), gamma_prime * self.value(z)
+        lost = slope + values[0] - values[1] + divergence
+        # Near a minimum all is rounding: that of z+ is a part of |z+|, and g need not vanish there.
+        size = max(length(z), length(z_plus))
+        rounded = size * (gamma_prime * length(g) + size) + abs(values[0]) + abs(values[1])
+        slack = float(np.finfo(z.dtype).eps) * (1.0 + ROUNDINGS * rounded)
+        slack += STEP_ROUNDING * (abs(slope) + abs(values[0] - values[1]) + divergence)
+        if not lost <= slack:
             raise ValueError(
                 "the step of mirror must minimise gamma' (<g, u> + psi(u)) + D(u, z), but at its "
-                f"first point that is larger than at z, by {slope + psi + divergence:.3g}; check "
-                "its sign and its divergence"
+                f"first point that is larger than at z, by {lost:.3g}; check its sign and its "
+                "divergence"
             )
 
     def move_rows(self, z: Array, g: Array, gamma_prime: Array) -> Array:
@@ -397,7 +418,7 @@ class MirrorComposite(Composite):
             return g2, y2, 0.0, dgdy, dy2
         norm, dual = self.mirror.norm, self.mirror.dual_norm
         along = inner(dg.ravel(), dy.ravel())
-        return dual(g) ** 2, norm(y) ** 2, dual(dg) ** 2, along, norm(dy) ** 2
+        return *map(_square, (dual(g), norm(y), dual(dg))), along, _square(norm(dy))
 
     def criterion(self, x: Array, g: Array, gamma: float) -> float:
         """Return the gap; where none is known, sqrt(2 D(x+, x)) / gamma, x+ a step from x."""

@@ -74,6 +74,14 @@ def check_noise(noise: Any) -> None:
         )
 
 
+def fingerprint_noise(noise: Any, dim: int) -> Any:
+    """Return what a checkpoint knows a noise model by; None where there is none."""
+    if noise is None:
+        return None
+    known = [noise, noise.sigma2(dim)]
+    return [*known, noise.fingerprint()] if isinstance(noise, Minibatch) else known
+
+
 @dataclass(frozen=True)
 class Gaussian(Noise):
     """Additive Gaussian noise of covariance `variance` times the identity.
@@ -298,6 +306,10 @@ class Minibatch(Oracle):
 
     def _facts(self) -> dict[str, Any]:
         return {"problem": self.problem, "batch": self.batch, "sigma2": self._sigma2}
+
+    def fingerprint(self) -> list[Any]:
+        """Tell what its estimates are drawn from: two with one sigma2 may have other batches."""
+        return [self.batch, self.problem.fingerprint(np.zeros(self.problem.dim))]
 
 
 def __dir__() -> list[str]:

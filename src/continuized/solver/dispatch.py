@@ -39,6 +39,10 @@ REASON_UNKNOWN_L = 'L is found on the way, and restarts stand in for mu (method=
 REASON_SUPPORT = (
     'Full gradients (method="continuized"), and Newton\'s steps on the entries that are not zero.'
 )
+REASON_NO_SUPPORT = (
+    'Full gradients (method="continuized"), as the options ask: with checkpoint= there are no '
+    "Newton's steps on the entries that are not zero, for what they keep is not saved."
+)
 # Of a regression, by the kind of metric.
 REASONS = {
     "gram": "the Hessian of {0.dim} variables is cheap to factorise",
@@ -216,17 +220,19 @@ def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any,
 
 
 def add_support(
-    problem: Problem, options: AdaptiveOptions, why: str
+    problem: Problem, options: AdaptiveOptions, why: str, is_saved: bool
 ) -> tuple[AdaptiveOptions, str]:
     """Let a sparse regression take Newton's steps on its support; return why, too.
 
-    Not for a run with a checkpoint: what these steps keep between events is not saved.
+    Not where the run is saved to a checkpoint: what these steps keep between events is not in it.
     """
     prox = options.prox
     if not (isinstance(prox, Separable) and prox.has_l1):
         return options, why
     if not (isinstance(problem, Regression) and (problem.classes == 1 or problem.is_here)):
         return options, why
+    if is_saved:
+        return options, REASON_NO_SUPPORT
     return options._replace(support=SupportSolver(problem, prox, options.tol)), REASON_SUPPORT
 
 
@@ -313,4 +319,8 @@ def adaptive_options(
     if method is not None and made is not None:
         raise ValueError("L and mu are not known in a metric that is made on the way; drop them")
     own = Identity() if metric is None or named else given_metric(metric, shape)
-    return AdaptiveOptions(tol, own, made, step, method, bool(record), skipping=skipping)
+    return AdaptiveOptions(
+        tol, own, made, step, method, bool(record),
+        certified=metric is not None,  # without one, tol is for the gradient norm, as in all runs
+        skipping=skipping,
+    )  # fmt: skip

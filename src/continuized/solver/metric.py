@@ -41,6 +41,10 @@ SMALL_FACTOR = 200  # variables of a matrix that is factored without LAPACK
 NOT_DEFINITE = "a metric must be positive definite; add to its diagonal"
 
 
+class NotDefiniteError(ValueError):
+    """A matrix that has no Cholesky factor."""
+
+
 class Metric(Protocol):
     """What a run needs of a metric.  One of your own, whose answers are looked at:
 
@@ -167,7 +171,7 @@ def factor(P: Array, copied: bool = True) -> Array:
     half = np.array(P, dtype=np.float64, order="C", copy=copied or None)
     if len(half) <= SMALL_FACTOR or not HAS_NUMBA:
         if not factor_cholesky(half):
-            raise ValueError(NOT_DEFINITE)
+            raise NotDefiniteError(NOT_DEFINITE)
         return half
     n, stride, info = (ctypes.c_int(value) for value in (len(half), max(len(half), 1), 0))
     places = ctypes.byref(n), half.ctypes.data, ctypes.byref(stride), ctypes.byref(info)
@@ -175,7 +179,7 @@ def factor(P: Array, copied: bool = True) -> Array:
     with blas.by_size(float(len(half)) ** 3 / 3.0):
         routine(b"U", *places)  # LAPACK counts by columns: its upper is our lower
     if info.value:
-        raise ValueError(NOT_DEFINITE)
+        raise NotDefiniteError(NOT_DEFINITE)
     return half
 
 

@@ -21,6 +21,7 @@ a part of what it costs.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -39,6 +40,7 @@ from continuized.solver.metric import (
     Diagonal,
     LowRank,
     Metric,
+    NotDefiniteError,
     RowSpace,
     multiply_rows,
 )
@@ -278,10 +280,10 @@ class MetricFactory:
                     return RowSpace(p.X, roots, p.l2, p.intercept)
                 return RowSpace(p.X, roots, p.l2, p.intercept, self.row_products)
             if kind == "gram" and _is_whole(p):
-                return _factor_hessian(p, w)
+                return _factor(p, lambda: p.hessian_block(w))
             seed = child(self.root, METRICS, number)
             if kind == "gram":
-                return Dense.of(gram(p, w, seed))
+                return _factor(p, lambda: gram(p, w, seed))
             if kind == "blocks":
                 return blocks(p, w, seed, self.row_products if _fits_rows(p) else None)
             return nystrom(p, w, seed)
@@ -417,23 +419,28 @@ def _is_whole(p: Any) -> bool:
     return p.loss != SOFTMAX and not p.is_sparse and _sees_all(p)
 
 
-def _factor_hessian(p: Any, w: Array, times: float = 1.0) -> Metric:
-    """Make the metric of the whole Hessian, with so many times the floor: more where rounding has
-    made it indefinite, as where columns depend on each other and nothing is penalised."""
-    P = _add_floor(p, p.hessian_block(w), times)
+def _factor(p: Any, make: Callable[[], Array], times: float = 1.0) -> Metric:
+    """Make the metric of the matrix that make() gives, with so many times the floor: more where
+    rounding has made it indefinite, as where columns depend on each other and nothing is penalised.
+
+    make() is called again then, for a factor is made in the place of its matrix.
+    """
+    P = _add_floor(p, make(), times)
     try:
         return Dense.of(P)
-    except ValueError:
+    except NotDefiniteError:
         if times >= MOST_FLOOR:
             raise
-    return _factor_hessian(p, w, FLOOR_GROWTH * times)
+    return _factor(p, make, FLOOR_GROWTH * times)
 
 
 def _add_floor(p: Any, P: Array, times: float = 1.0) -> Array:
     """Add to the diagonal what keeps a factorisation from failing, so many times."""
-    own = P.diagonal()
-    # Of a squared loss the diagonal has the scales of the columns, which take a pass over X.
-    scales = own if p.loss == SQUARED else np.maximum(p.column_scales, own)
+    scales = P.diagonal()
+    # Of all rows and a squared loss it has the scales of the columns, which take a pass over X.
+    # Elsewhere a column may be missing in it, and curvatures may be far above the typical one.
+    if not (p.loss == SQUARED and _is_whole(p)):
+        scales = np.maximum(np.repeat(p.column_scales, len(P) // p.variables), scales)
     P.flat[:: len(P) + 1] += times * _floor(p, scales)
     return P
 
@@ -447,7 +454,7 @@ def gram(p: Any, w: Array, rng: Root | np.random.Generator) -> Array:
         each = np.arange(p.variables)
         tensor = P.reshape(p.variables, p.classes, p.variables, p.classes)
         tensor[each, :, each, :] += (_unseen(p) / p.classes)[:, None, None]
-    P[np.diag_indices(len(P))] += np.repeat(_penalty(p) + _floor(p, p.column_scales), p.classes)
+    P[np.diag_indices(len(P))] += np.repeat(_penalty(p), p.classes)
     return np.asarray(P)
 
 
@@ -509,8 +516,8 @@ def blocks(
             metrics.append(RowSpace(p.X, roots, p.l2, p.intercept, products))
         return Blocks(directions, [*metrics, Diagonal(diagonal + _unseen(p))])
     for P in p.sum_over_rows(sum_blocks, w, directions, m, index=index):
-        P[np.diag_indices(len(P))] += diagonal
-        metrics.append(Dense.of(P))
+        P[np.diag_indices(len(P))] += _penalty(p)
+        metrics.append(_factor(p, P.copy))
     return Blocks(directions, [*metrics, Diagonal(diagonal + _unseen(p))])
 
 

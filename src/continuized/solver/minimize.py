@@ -12,7 +12,7 @@ from continuized.problems.base import Array, Problem, check_second_start, check_
 from continuized.process import clock as clocks
 from continuized.process.marks import events_of
 from continuized.process.methods import Method, is_marked
-from continuized.process.noise import Noise, Oracle, check_noise
+from continuized.process.noise import Noise, Oracle, check_noise, fingerprint_noise
 from continuized.process.random_streams import MARKS, Seed, generator, seed_sequence
 from continuized.process.stepper import Status, Stepper
 from continuized.solver import array_api as arrays
@@ -126,7 +126,9 @@ def minimize(
     checkpoint : path
         A file to keep the state in, trace included, at the start, every so many seconds, at the
         end, and on Ctrl-C or an error; the one before it is kept too, as PATH.previous.  To tell
-        one problem from another, f and its gradient are asked for once more, at x0.
+        one problem from another, f and its gradient are asked for once more, at x0.  With it,
+        "auto" takes no Newton's steps for an l1 penalty, for what these keep is not saved: another
+        run than without it, and a slower one, as `r.message` says.
     every : float
         Seconds between checkpoints.  0: as often as the state can be kept, which is after every
         block of events (0.1 s of work or so); where L is found on the way, or with `metric`,
@@ -206,8 +208,8 @@ def minimize(
     if adapts:
         rest = (limits.tol, record, root, start.shape, skipping, learns)
         options = dispatch.adaptive_options(problem, L, mu, metric, prox, *rest)
-        if is_chosen and path is None:
-            options, why = dispatch.add_support(problem, options, why)
+        if is_chosen:
+            options, why = dispatch.add_support(problem, options, why, path is not None)
         stepper = AdaptiveStepper(problem, start, options)
         ticking = clocks.Poisson(root) if clock is None else clock
     elif is_marked(chosen):
@@ -244,7 +246,7 @@ def minimize(
             x0=start if second is None else [start, second],
             method=chosen,
             constants=stepper.fingerprint(),
-            noise=None if noise is None else [noise, noise.sigma2(start.size)],
+            noise=fingerprint_noise(noise, start.size),
             clock=clock,
             rng=None if rng is None else root,
             record=record,

@@ -155,5 +155,11 @@ class CompositeStepper(FixedStepper):
         gap = self.composite.gap(self.x, self.jac)
         return super().result(status) | self.composite.given | {"gap": gap}
 
+    def after_restoring(self) -> None:
+        """Look at no step but the first, also where a run goes on from a checkpoint."""
+        super().after_restoring()
+        if self.k:
+            self.composite.skip_first_look()
+
     def fingerprint(self) -> Any:
         return [super().fingerprint(), self.composite.fingerprint(self.start)]

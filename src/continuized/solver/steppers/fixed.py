@@ -280,7 +280,8 @@ class _KnownConstants(Stepper):
             return SEPARATED + skipped
         if math.isinf(arrays.inner(self.x, self.x)):
             return stopping.TOO_LARGE + skipped
-        stays = self.criterion**2 > 0.25 * self.watch[checks.G_MAX2]
+        # Not by the square, which would overflow for a gradient that is finite.
+        stays = self.criterion > 0.5 * math.sqrt(self.watch[checks.G_MAX2])
         return (stopping.GOES_AWAY if stays and self._is_far() else "") + skipped
 
     def fingerprint(self) -> Any:
