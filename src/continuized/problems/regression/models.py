@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import NOT_FINITE, Array, Compiled, flat, pack
 from continuized.problems.losses import LOGISTIC, SOFTMAX, SQUARED, logistic_second_slope
 from continuized.problems.regression.data import INT32_MAX, check_class_labels, check_labels
-from continuized.problems.regression.least_norm import solve_least_squares
 from continuized.problems.regression.linear import Linear, squares_of
 from continuized.support import blas, threads
 from continuized.support.threads import interruptible
@@ -23,6 +22,7 @@ DIRECT_ENTRIES = 2**25  # unless X has more entries than this
 SMALL_L2 = 1e-6  # of the trace: below, gradients lose more than 10 digits to rounding
 SVD = 10.0  # operations for n^2 d of them, about,
 MOST_DIRECT = 1e10  # and the largest n^2 d for which it is asked: some seconds
+ALIKE = 10  # powers of 2 between columns, of which none passes for rounding beside another
 BLOCK = 2**17  # entries of X that softmax takes at once, or some more: they stay in cache
 LEAST_ROWS = 64
 
@@ -239,8 +239,8 @@ class LeastSquares(SingleOutput):
 
     @cached_property
     def x_star(self) -> Array | None:  # type: ignore[override]
-        """The least-norm minimiser, by a direct solver; None where that would be too dear, or too
-        large for floats."""
+        """A minimiser, by a direct solver, of several that of least norm, unless the columns are of
+        very different lengths; None where that would be too dear, or too large for floats."""
         n, d = self.X.shape
         if not self._is_small:
             return None
@@ -251,7 +251,7 @@ class LeastSquares(SingleOutput):
         ridge = math.sqrt(self.l2) * np.eye(d, self.dim)
         rows = np.vstack([A / np.sqrt(n, dtype=np.float64), ridge])
         right = np.concatenate([y / np.sqrt(n), np.zeros(d)])
-        found = blas.compute(rows.size * float(self.dim), solve_least_squares, rows, right)
+        found = blas.compute(rows.size * float(self.dim), _solve_least_squares, rows, right)
         return found if np.isfinite(found).all() else None
 
     def minimise_in_row_space(self) -> Array | None:
@@ -279,6 +279,23 @@ class LeastSquares(SingleOutput):
         U, s, V = U[:, kept], s[kept], V[kept]
         w = ((roots * (y - middle)) @ U * s / (s * s + len(y) * self.l2)) @ V
         return np.append(w, [middle - row @ w] if self.intercept else [])
+
+
+def _solve_least_squares(rows: Array, right: Array) -> Array:
+    """Find a minimiser of |rows w - right|, of several the one of least norm.
+
+    Where columns differ so much in length that the shorter ones pass for rounding, the norm is that
+    for columns of length 1, about.
+    """
+    largest = np.abs(rows).max(axis=0, initial=0.0)
+    exponents = np.where(largest > 0.0, np.frexp(largest)[1], 0)
+    w, _, rank, _ = np.linalg.lstsq(rows, right, rcond=None)
+    if rank == len(exponents) or np.ptp(exponents) <= ALIKE:
+        return np.asarray(w)
+    # By powers of 2: nothing is rounded.
+    u = np.linalg.lstsq(np.ldexp(rows, -exponents), right, rcond=None)[0]
+    with np.errstate(over="ignore"):
+        return np.asarray(np.ldexp(u, -exponents))
 
 
 class LogisticRegression(SingleOutput):
