@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import continuized as cz
+from continuized.marked.blocks import block_L, partition
 from continuized.problems.regression import spectrum
+from continuized.support import blas, threads
 from tests.helpers.regressions import FORMS, KINDS, data
 
 pytestmark = pytest.mark.blas
@@ -154,3 +156,44 @@ def test_columns() -> None:
     assert csc.indices.dtype == np.int32
     assert np.array_equal(csc.toarray(), X)
     assert p.columns is csc
+
+
+# The same on any number of cores
+
+
+CONSTANTS: dict[str, Any] = {
+    "square": lambda rng: eigenvalues_of(rng.standard_normal((1300, 1300))),
+    "an intercept": lambda rng: eigenvalues_of(np.tile(rng.standard_normal((9000, 75)), 2), True),
+    "Lanczos": lambda rng: eigenvalues_of(rng.standard_normal((2600, 1600))),
+    "blocks": lambda rng: blocks_of(rng.standard_normal((1500, 2600)), 1300),
+}
+
+
+def eigenvalues_of(X: np.ndarray, intercept: bool = False) -> tuple[float, ...]:
+    p = cz.problems.LeastSquares(X, X[:, 0], l2=1e-3, intercept=intercept)
+    return p.L, p.mu
+
+
+def blocks_of(X: np.ndarray, size: int) -> tuple[float, ...]:
+    p = cz.problems.LeastSquares(X, X[:, 0], l2=1e-3)
+    return tuple(block_L(p, partition(size, p.dim)).tolist())
+
+
+@pytest.mark.parametrize("case", CONSTANTS)
+def test_constants_are_the_same_on_any_number_of_cores(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last bit, for a checkpoint knows its run by them."""
+    libraries = blas._libraries(True)
+    before = [library.num_threads for library in libraries]
+    found = []
+    try:
+        for cores in (1, 2, 3):
+            monkeypatch.setattr(threads, "count", lambda cores=cores: cores)
+            for library in libraries:
+                blas._set_number(library, cores)
+            found.append(CONSTANTS[case](np.random.default_rng(0)))
+    finally:
+        for library, number in zip(libraries, before, strict=True):
+            blas._set_number(library, number)
+    assert found[0] == found[1] == found[2]

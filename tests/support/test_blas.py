@@ -86,6 +86,20 @@ def test_long_work_has_all_threads_of_blas_within_a_block_too(libraries: list[An
     assert numbers(libraries) == {2}
 
 
+def test_strict_blocks_have_one_thread_whatever_other_threads_ask(libraries: list[Any]) -> None:
+    strict, long = blas.always_on_one_thread(), blas.by_size(blas.ALL_THREADS_FROM)
+    with blas.by_size(blas.ALL_THREADS_FROM):
+        in_a_thread(strict.__enter__)
+        assert numbers(libraries) == {1}
+        in_a_thread(long.__enter__)
+        assert numbers(libraries) == {1}
+        in_a_thread(lambda: strict.__exit__(None, None, None))
+    with blas.by_size(blas.ALL_THREADS_FROM):
+        assert numbers(libraries) == {2}
+    in_a_thread(lambda: long.__exit__(None, None, None))
+    assert numbers(libraries) == {2}
+
+
 def test_a_library_that_is_loaded_within_a_block_is_held_by_the_next(
     libraries: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +215,15 @@ def test_products_are_those_of_numpy(shared: None, shape: tuple[int, int], dtype
     found = blas.gram(n, d, lambda rows: S[rows])
     np.testing.assert_array_equal(found, S.T @ S)
     np.testing.assert_array_equal(S, kept)
+
+
+@pytest.mark.parametrize("parts", [1, 3, 8])
+def test_a_sum_in_order_is_the_same_for_any_number_of_threads(shared: None, parts: int) -> None:
+    terms = np.random.default_rng(0).standard_normal((parts, 5)) * 1e3 ** np.arange(parts)[:, None]
+    total = terms[0].copy()
+    for term in terms[1:]:
+        total += term
+    np.testing.assert_array_equal(blas.add_in_order(parts, lambda i: terms[i].copy()), total)
 
 
 @pytest.mark.parametrize("how", ["ignore", "warn", "raise"])

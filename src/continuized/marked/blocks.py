@@ -16,6 +16,7 @@ from continuized.problems import Quadratic
 from continuized.problems.base import Array
 from continuized.problems.regression.spectrum import gram_error, spectrum
 from continuized.support import validation as check
+from continuized.support.blas import always_on_one_thread
 
 SMALL_BLOCK = 32  # coordinates: sparse blocks up to this size are treated together, by sizes
 
@@ -93,6 +94,7 @@ def _check_each_is_once(indices: list[Array], members: Array, d: int) -> None:
     )
 
 
+@always_on_one_thread()
 def block_L(problem: Any, blocks: Partition) -> Array:
     """Return L_B of each block: exact (up to rounding, to the safe side) where the block or the
     rows it meets are few, else a bound with the certificate of `problems.regression.spectrum`.

@@ -9,7 +9,6 @@ mean of several a a^T takes the place of a a^T, and R2 and kappa are smaller (`b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,7 +23,7 @@ from continuized.problems.regression.linear import check_squares
 from continuized.problems.regression.spectrum import spectrum
 from continuized.process.marks import Batches, Categorical, Finite
 from continuized.process.methods import Continuized
-from continuized.support import blas
+from continuized.support import blas, threads
 from continuized.support import validation as check
 
 Given = tuple[float | None, float | None, float | None]  # R2, kappa and mu, as far as they are
@@ -219,13 +218,22 @@ def row_constants(
         # A copy of the entries, in float64: sums of squares in float32 would be off by 1e-7.
         scaled = sparse.diags_array(factors) @ rows.astype(np.float64)
         find = _compute_exactly if are_exact(rows) else _estimate
-        R2, kappa, mu = blas.compute(rows.size * float(rows.shape[1]), find, scaled, p, given)
+        work = rows.size * float(rows.shape[1])
+        with blas.always_on_one_thread():
+            R2, kappa, mu = threads.interruptible(work, find, scaled, p, given)
     return RowConstants(float(R2), float(kappa), float(mu or 0.0))
 
 
 def _compute_exactly(a: Any, p: Array, given: Given) -> tuple[float, float, float]:
-    (R2, kappa, mu), d = given, a.shape[1]
-    H = sum((block.T @ (p[at, None] * block) for at, block in _blocks(a)), np.zeros((d, d)))
+    R2, kappa, mu = given
+    cuts = _cut(a)
+
+    def add_rows(part: int) -> Array:
+        at = cuts[part]
+        block = a[at].toarray()
+        return np.asarray(block.T @ (p[at, None] * block))
+
+    H = blas.add_in_order(len(cuts), add_rows)
     values, vectors = np.linalg.eigh(H)
     live = values > FULL_RANK * values[-1]
     if mu is None:
@@ -241,23 +249,25 @@ def _largest(a: Any, p: Array, W: Array) -> tuple[float, float]:
     rank = W.shape[1]
     if rank == 0:  # nothing but zeros
         return 1.0, 1.0
-    sums = np.zeros((2, rank, rank))
-    for at, block in _blocks(a):
+    cuts = _cut(a)
+
+    def add_rows(part: int) -> Array:
+        at = cuts[part]
+        block = a[at].toarray()
         white = block @ W
-        for total, lines in zip(sums, (block, white), strict=True):
-            weights = p[at] * np.einsum("ij,ij->i", lines, lines)
-            total += white.T @ (weights[:, None] * white)
-    largest = np.linalg.eigvalsh(sums)[:, -1]
+        weights = [p[at] * np.einsum("ij,ij->i", lines, lines) for lines in (block, white)]
+        return np.stack([white.T @ (each[:, None] * white) for each in weights])
+
+    largest = np.linalg.eigvalsh(blas.add_in_order(len(cuts), add_rows))[:, -1]
     return float(largest[0]), float(largest[1])
 
 
-def _blocks(a: Any) -> Iterator[tuple[slice, Array]]:
-    """Yield the rows, dense: as many at a time as there are columns, more where those are few."""
+def _cut(a: Any) -> list[slice]:
+    """Cut the rows into parts that are made dense: as many in each as there are columns, more where
+    those are few."""
     n, d = a.shape
     size = max(d, BLOCK_NUMBERS // d)
-    for first in range(0, n, size):
-        at = slice(first, first + size)
-        yield at, a[at].toarray()
+    return [slice(first, first + size) for first in range(0, n, size)]
 
 
 def _estimate(a: Any, p: Array, given: Given) -> tuple[float, float, float]:

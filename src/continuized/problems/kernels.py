@@ -430,8 +430,8 @@ def pass_over_rows(
     """Return f(w) and its gradient, in float64; they mean nothing if not asked for.
 
     X is an array or a tuple of sparse rows, the vector that of packed data.  The rows are cut
-    into as many parts as there are threads, each with a gradient of its own; these are added in
-    order, so that the answer does not depend on who ran first.
+    into so many parts, each with a gradient of its own; these are added in order, so that the
+    answer does not depend on who ran first.
     """
     is_dense = not isinstance(X, tuple)
     kernel, n = sum_dense_rows if is_dense else sum_csr_rows, (len(vector) - 3) // 2
@@ -452,4 +452,4 @@ def pass_over_rows(
         found: float = kernel(X, vector, w, gradients[part], *rows, value, gradient)
         return found
 
-    return sum(threads.in_parts(work, parts)), gradients.sum(axis=0)
+    return sum(threads.in_order(work, parts)), gradients.sum(axis=0)

@@ -23,6 +23,7 @@ from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
 from continuized.problems.regression.interface import Regression
 from continuized.problems.regression.linear import Linear
+from continuized.problems.regression.spectrum import column_gram
 from continuized.process.composite import Composite
 from continuized.process.methods import Continuized
 from continuized.process.prox import (
@@ -35,7 +36,7 @@ from continuized.process.prox import (
     length,
 )
 from continuized.support import validation as check
-from continuized.support.blas import inner
+from continuized.support.blas import always_on_one_thread, inner
 from continuized.support.checkpoints.state import probe
 from continuized.support.validation import short_repr
 
@@ -311,12 +312,12 @@ def _largest_of_blocks(problem: Problem, shape: tuple[int, ...]) -> float | None
     if diagonal.size > MOST_COLUMNS or not isinstance(problem, Linear):
         return float(diagonal.reshape(rows, -1).max(axis=1).sum()) * ABOVE
     sampled = problem.sample_rows(slice(None))
-    H = problem.curvature * (sampled.T @ sampled) / sampled.shape[0]
-    H = np.abs(H.toarray() if problem.is_sparse else H)
+    H = np.abs(problem.curvature * column_gram(sampled) / sampled.shape[0])
     np.fill_diagonal(H, diagonal)
     columns = diagonal.size // rows
     maxima = H.reshape(rows, columns, rows, columns).max(axis=(1, 3))
-    return float(np.linalg.eigvalsh(maxima)[-1]) * ABOVE
+    with always_on_one_thread():  # as all constants
+        return float(np.linalg.eigvalsh(maxima)[-1]) * ABOVE
 
 
 class MirrorComposite(Composite):

@@ -69,7 +69,8 @@ def _set_number(library: Any, number: int) -> None:
 
 
 _lock = threading.Lock()
-_depth = 0  # blocks under way, in all threads
+_depth = 0  # blocks under way, in all threads,
+_strict = 0  # and of these, the ones in which none may have more threads
 # While there are any: each library, by its file, and how many threads it had before.
 _held: dict[str, tuple[Any, int]] = {}
 
@@ -77,8 +78,8 @@ _held: dict[str, tuple[Any, int]] = {}
 def _after_fork() -> None:
     """Forget the blocks of threads that a process does not have after it was forked; the next block
     to end gives BLAS its threads back."""
-    global _lock, _depth
-    _lock, _depth = threading.Lock(), 0
+    global _lock, _depth, _strict
+    _lock, _depth, _strict = threading.Lock(), 0, 0
 
 
 if hasattr(os, "register_at_fork"):
@@ -114,17 +115,38 @@ def on_one_thread() -> Iterator[None]:
 
 
 @contextmanager
+def always_on_one_thread() -> Iterator[None]:
+    """While the block runs, BLAS keeps to the calling thread, also where long work of another
+    thread would have more (`by_size`).
+
+    For the constants of problems: a checkpoint knows its run by them, and how many threads make a
+    product decides on its last bits.
+    """
+    global _strict
+    with on_one_thread():
+        with _lock:
+            _strict += 1
+            for library, _ in _held.values():
+                _set_number(library, 1)
+        try:
+            yield
+        finally:
+            with _lock:
+                _strict = max(_strict - 1, 0)  # of a process that was forked meanwhile it is 0
+
+
+@contextmanager
 def by_size(operations: float) -> Iterator[None]:
     """While the block runs, BLAS keeps to the calling thread, unless the work is so long that its
     own threads gain more than they cost: then it has all that it had, even within `on_one_thread`.
 
-    Blocks of other threads have them too for that time.
+    Blocks of other threads have them too for that time; where one of these must not, nobody has.
     """
     with on_one_thread():
         is_long = operations >= ALL_THREADS_FROM and threads.HAS_THREADS
         if is_long:
             with _lock:
-                for library, number in _held.values():
+                for library, number in () if _strict else _held.values():
                     _set_number(library, number)
         try:
             yield
@@ -205,6 +227,26 @@ def sum_by_parts(
     total, *others = _by_parts(n, operations, work, most)
     for other in others:
         total += other
+    return total
+
+
+def add_in_order(parts: int, work: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
+    """work(0) + work(1) + ..., added in this order, each by one thread of BLAS: to the last bit the
+    same, however many cores there are.  Our own threads share the parts out.
+
+    work(i) gives an array of its own, which may be written into.
+    """
+    state = np.geterr()
+
+    def of_part(i: int) -> NDArray[Any]:
+        with np.errstate(**state):  # the caller's, which other threads do not have
+            return work(i)
+
+    with always_on_one_thread():
+        answers = threads.in_order(of_part, parts)
+        total = next(answers)
+        for answer in answers:
+            total += answer
     return total
 
 

@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache
@@ -85,6 +85,18 @@ def in_parts(work: Callable[[int], Answer], parts: int) -> list[Answer]:
     first = work(0)
     return [first] + [work(part) if begun is None else begun.result()
                       for part, begun in enumerate(others, 1)]  # fmt: skip
+
+
+def in_order(work: Callable[[int], Answer], parts: int) -> Iterator[Answer]:
+    """Yield work(0), ..., work(parts - 1), as many found at the same time as there are threads: of
+    more parts than these, no more answers are kept."""
+    at_once = count()
+    for first in range(0, parts, at_once):
+
+        def work_on(i: int, first: int = first) -> Answer:
+            return work(first + i)
+
+        yield from in_parts(work_on, min(at_once, parts - first))
 
 
 class Ahead:

@@ -25,6 +25,7 @@ from continuized.support import validation as check
 
 LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e280  # for the largest sum of squares
 LARGE = 2**19  # entries of X from which all threads are quicker than one
+CONSTANT_PARTS = 16  # of the rows of a large X, in sums that are to be the same on every machine
 
 
 class Linear(Regression):
@@ -193,9 +194,14 @@ class Linear(Regression):
     @cached_property
     def column_means(self) -> Array:  # type: ignore[override]
         """The weighted mean of each column of X, and 1 for the intercept."""
-        n = len(self.y)
-        shares = np.ones(n) if self.shares is None else self.shares
-        means = blas.transposed_product(self.X, shares).ravel() / n
+        n, parts = len(self.y), self._constant_parts
+        shares, cuts = np.ones(n) if self.shares is None else self.shares, threads.cut(n, parts)
+
+        def add_rows(part: int) -> Array:
+            rows = slice(cuts[part], cuts[part + 1])
+            return np.asarray(shares[rows] @ self.X[rows])
+
+        means = blas.add_in_order(parts, add_rows) / n
         return np.append(means, 1.0) if self.intercept else means
 
     def mean_squares(self, y: Array, w: Array) -> Array:
@@ -204,7 +210,7 @@ class Linear(Regression):
 
         vector = self._pack(SQUARED, 0.0, y)
         return pass_over_rows(
-            self._arranged[1], vector, w, self._parts, value=False, gradient=True
+            self._arranged[1], vector, w, self._constant_parts, value=False, gradient=True
         )[1]
 
     def _pack(self, loss: float, l2: float, y: Array) -> Array:
@@ -229,6 +235,12 @@ class Linear(Regression):
     def _parts(self) -> int:
         """The number of parts of a pass: one for each thread, or one where X is small."""
         return min(threads.count(), self.row_count) if self.entry_count >= LARGE else 1
+
+    @property
+    def _constant_parts(self) -> int:
+        """The number of parts of a sum for constants, by which checkpoints know the problem: the
+        same however many threads there are."""
+        return min(CONSTANT_PARTS, self.row_count) if self.entry_count >= LARGE else 1
 
 
 def squares_of(entries: Array) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from continuized.problems.base import NOT_FINITE, Array
-from continuized.problems.regression.spectrum import gram, measure
+from continuized.problems.regression.spectrum import column_gram, measure
 
 
 def sum_losses(p: Any, index: Any, w: Array, gradient: bool) -> tuple[Array, ...]:
@@ -56,10 +56,7 @@ def sum_products(p: Any, index: Any, v: Array) -> Array:
 
 def sum_outer_products(p: Any, index: Any) -> Array:
     """Return the sum of weights_i a_i a_i^T."""
-    rows = p.X if p.is_plain else p.sample_rows(index)
-    if rows.shape[1] <= rows.shape[0]:
-        return gram(rows)
-    return np.asarray((rows.T @ rows).toarray() if p.is_sparse else rows.T @ rows)
+    return column_gram(p.X if p.is_plain else p.sample_rows(index))
 
 
 def measure_rows(p: Any, index: Any) -> tuple[Array, ...]:

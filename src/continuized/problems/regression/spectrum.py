@@ -1,4 +1,9 @@
-"""The extreme eigenvalues of X^T X / n: exact where that is cheap, else certified bounds."""
+"""The extreme eigenvalues of X^T X / n: exact where that is cheap, else certified bounds.
+
+They are the same to the last bit on any number of cores, for a checkpoint knows its run by them:
+each product is made by one thread of BLAS, of parts that do not depend on how many threads share
+them.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,7 @@ from continuized.support.threads import interruptible
 EXACT_UP_TO = 1500  # the smaller side of X for which all eigenvalues are computed,
 EXACT_WORK = 5e10  # unless X^T X alone would take more operations than this
 BLOCK_NUMBERS = 2**22  # entries of X converted to float64 at once
+GRAM_NUMBERS = 2**20  # entries in a part of a Gram matrix, at least
 
 SLACK = 0.05  # how much too large the Lanczos bound may be
 FAILURE = 1e-10  # the probability that it is too small
@@ -50,6 +56,7 @@ def _spectrum(X: Any, multiply: Callable[[Array], Array]) -> Spectrum:
     return bound_spectrum((n, d), X.size, measure(X), multiply, lambda: gram(X), work)
 
 
+@blas.always_on_one_thread()
 def bound_spectrum(
     shape: tuple[int, int], size: int, measures: Sequence[Any],
     multiply: Callable[[Array], Array], gram: Callable[[], Array], gram_work: float,
@@ -67,9 +74,7 @@ def bound_spectrum(
     inner, side = max(n, d), min(n, d)
     rounding = math.ulp(1.0) * trace
     if side <= EXACT_UP_TO and gram_work <= EXACT_WORK:
-        mean = gram() / n
-        with blas.by_size(float(side) ** 3):
-            eigenvalues = np.linalg.eigvalsh(mean)
+        eigenvalues = np.linalg.eigvalsh(gram() / n)
         error = gram_error(inner, side, trace)
         smallest = float(eigenvalues[0]) - error if d <= n else 0.0
         largest = float(eigenvalues[-1]) + error
@@ -146,6 +151,7 @@ def _blocks(X: Array) -> Iterator[Array]:
         yield X[first : first + rows].astype(np.float64, copy=False)
 
 
+@blas.always_on_one_thread()
 def measure(X: Any) -> tuple[float, float, Array]:
     """Return |X|_F^2, the largest sum of the sizes of a row's entries, and that of each column."""
     d = X.shape[1]
@@ -192,15 +198,19 @@ def count_gram_work(n: int, d: int, pairs: float | None) -> float:
 
 def gram(X: Any) -> Array:
     """X^T X or X X^T, whichever is smaller, in float64."""
-    n, d = X.shape
+    return column_gram(X if X.shape[1] <= X.shape[0] else X.T)
+
+
+def column_gram(X: Any) -> Array:
+    """X^T X, in float64."""
     if not isinstance(X, np.ndarray):
         X = X.astype(np.float64)
-        product = X.T @ X if d <= n else X @ X.T
-        return np.asarray(product.toarray())
-    if d > n:
-        X = X.astype(np.float64, copy=False)
-        return np.asarray(X @ X.T)
-    total = np.zeros((d, d))
-    for part in _blocks(X):
-        total += part.T @ part
-    return total
+        return np.asarray((X.T @ X).toarray())
+    n, d = X.shape
+    rows = max(GRAM_NUMBERS // max(d, 1), d, 1)  # no fewer than columns: the sums cost less, then
+
+    def multiply(part: int) -> Array:
+        some = X[part * rows : (part + 1) * rows].astype(np.float64, copy=False)
+        return np.asarray(some.T @ some)
+
+    return blas.add_in_order(max(-(-n // rows), 1), multiply)
