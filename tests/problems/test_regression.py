@@ -170,3 +170,60 @@ def test_small_data_stays_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None
     p = cz.problems.LogisticRegression(*data(50, 3))
     assert not p.threaded
     p.fun(np.zeros(3)), p.grad(np.zeros(3))
+
+
+# The minimiser of least squares
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("scale", [1e9, 1e11, 1e17, 1e-20, 1e120])
+def test_the_minimiser_beside_a_column_of_another_scale(form: str, scale: float) -> None:
+    """The intercept is not taken for rounding: with it f is 0, and without it 0.2."""
+    x = np.linspace(1.0, 2.0, 10)
+    p = cz.problems.LeastSquares(FORMS[form](scale * x[:, None]), 3.0 + x, intercept=True)
+    np.testing.assert_allclose(p.x_star, [1.0 / scale, 3.0], rtol=1e-13)
+    assert p.f_star < 1e-28
+
+
+def find_shortest(Z: np.ndarray, C: np.ndarray, exponents: np.ndarray, y: np.ndarray) -> Any:
+    """The shortest minimiser of |Z C 2^exponents w - y|, Z and C of full rank, to 400 digits."""
+    with mp.workdps(400):
+        left, right = mp.matrix(Z.tolist()), mp.matrix(C.tolist())
+        right *= mp.diag([mp.mpf(2) ** int(exponent) for exponent in exponents])
+        along = mp.lu_solve(left.T * left, left.T * mp.matrix(y.tolist()))
+        return np.array((right.T * mp.lu_solve(right * right.T, along)).tolist(), float).ravel()
+
+
+@pytest.mark.parametrize("spread", [0, 20, 60])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_the_minimiser_of_dependent_columns_of_any_scales_is_the_shortest(
+    rank: int, spread: int
+) -> None:
+    """The columns are combinations of fewer, multiplied by powers of 2: the norm is in their own
+    units."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        Z, C = rng.integers(-3, 4, (12, rank)), rng.integers(1, 4, (rank, 5))
+        C[:, :rank] = np.eye(rank)  # so that there are no fewer
+        exponents, y = rng.integers(-spread, spread + 1, 5), rng.integers(-9, 10, 12)
+        if np.linalg.matrix_rank(Z) < rank:
+            continue
+        p = cz.problems.LeastSquares(np.ldexp(Z @ C, exponents), y)
+        expected = find_shortest(Z, C, exponents, y)
+        error = np.linalg.norm((p.x_star - expected) * 2.0**exponents)  # of the predictions
+        assert error <= 1e-11 * np.linalg.norm(y)
+        assert np.linalg.norm(p.x_star) == pytest.approx(np.linalg.norm(expected), rel=1e-11)
+
+
+def test_a_minimiser_is_found_where_rounding_hides_which_columns_depend_on_each_other() -> None:
+    """Powers of x up to the 29th, of any scales: of their shortest combination nothing is sure."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        powers, y = np.vander(rng.uniform(0.0, 1.0, 40), 30), rng.standard_normal(40)
+        p = cz.problems.LeastSquares(np.ldexp(powers, rng.integers(-40, 41, 30)), y)
+        assert p.f_star <= p.fun(np.zeros(30))
+
+
+def test_a_minimiser_too_large_for_floats_is_not_told() -> None:
+    p = cz.problems.LeastSquares([[1.0, 0.0], [0.0, 1e-310]], [1.0, 1.0])
+    assert (p.x_star, p.f_star) == (None, None)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import NOT_FINITE, Array, Compiled, flat, pack
 from continuized.problems.losses import LOGISTIC, SOFTMAX, SQUARED, logistic_second_slope
 from continuized.problems.regression.data import INT32_MAX, check_class_labels, check_labels
+from continuized.problems.regression.least_norm import solve_least_squares
 from continuized.problems.regression.linear import Linear, squares_of
 from continuized.support import blas, threads
 from continuized.support.threads import interruptible
@@ -238,7 +239,8 @@ class LeastSquares(SingleOutput):
 
     @cached_property
     def x_star(self) -> Array | None:  # type: ignore[override]
-        """The least-norm minimiser, by a direct solver; None where that would be too dear."""
+        """The least-norm minimiser, by a direct solver; None where that would be too dear, or too
+        large for floats."""
         n, d = self.X.shape
         if not self._is_small:
             return None
@@ -249,8 +251,8 @@ class LeastSquares(SingleOutput):
         ridge = math.sqrt(self.l2) * np.eye(d, self.dim)
         rows = np.vstack([A / np.sqrt(n, dtype=np.float64), ridge])
         right = np.concatenate([y / np.sqrt(n), np.zeros(d)])
-        work = rows.size * float(self.dim)
-        return np.asarray(blas.compute(work, np.linalg.lstsq, rows, right, None)[0])
+        found = blas.compute(rows.size * float(self.dim), solve_least_squares, rows, right)
+        return found if np.isfinite(found).all() else None
 
     def minimise_in_row_space(self) -> Array | None:
         """Find the minimiser with the least |w|, the intercept not counted, where X has few rows
