@@ -162,7 +162,7 @@ def test_what_is_given_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(constants_module, "_largest", never)
     cz.Kaczmarz(R2=1.0, kappa=9.0).prepare(p, ZERO)  # mu is: it takes H only
-    monkeypatch.setattr(constants_module, "_blocks", never)
+    monkeypatch.setattr(constants_module, "_cut", never)
     cz.Kaczmarz(R2=1.0, kappa=9.0, mu=0.0).prepare(p, ZERO)
     monkeypatch.setattr(constants_module, "EXACT_UP_TO", 3)
     monkeypatch.setattr(constants_module, "_estimate", never)
@@ -174,7 +174,7 @@ def test_no_more_rows_are_made_dense_than_there_are_columns(
 ) -> None:
     monkeypatch.setattr(constants_module, "BLOCK_NUMBERS", 1)
     whole = sparse.csr_array(X)
-    assert [len(block) for _, block in constants_module._blocks(whole)] == [4] * 7 + [2]
+    assert [len(range(30)[at]) for at in constants_module._cut(whole)] == [4] * 7 + [2]
     p = np.full(30, 1.0 / 30)
     in_blocks = row_constants(whole, p, np.ones(30))
     monkeypatch.setattr(constants_module, "BLOCK_NUMBERS", 2**16)
