@@ -351,7 +351,8 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "transport": "local", "threads": None,
     }),
     "race": (network.race, {
-        "graph": G, "problems": PARTS, "work": np.ones(5), "tol": 0.1, "events": 50, "rng": 0
+        "graph": G, "problems": PARTS, "work": np.ones(5), "tol": 0.1, "events": 50, "rng": 0,
+        "progress": False,
     }),
     "Gossip": (network.Gossip, {"accelerated": True, "damping": 0.9}),
     "A2CiD2": (network.A2CiD2, {

@@ -43,6 +43,7 @@ from continuized.support.jit import HAS_NUMBA
 from continuized.support.progress import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
+NUDGES, SMOOTH = (1e-3, 2e-3), 1e-2  # of the way to a point, a smooth f changes by less, relative
 LARGE_BLOCK = 2**16  # and later, where no states are kept: a block has costs of its own
 GROWTH = 8  # times as many events as the block before: not too many are drawn in vain
 BLOCK_SECONDS = 0.1  # Ctrl-C is heard, and progress shown or kept, about as often as this
@@ -78,7 +79,7 @@ class _KnownConstants(Stepper):
     x: Any  # after the last event
     states_at_start: tuple[Any, Any]  # x and z of the first row
     _take_block: Callable[[Events], Progress]  # events up to one that ends the run
-    _value_at_end: Callable[[], float]  # f at x, at the start and at the end
+    _value_at: Callable[[Any], float]  # f at a point
     _gradient: Callable[..., Any]  # at x or at a point, without noise, an array of the run's own
     _norm: Callable[[Any], float]
     _go_back: Callable[[], None]  # to the start
@@ -171,7 +172,7 @@ class _KnownConstants(Stepper):
     def _end_row(self) -> tuple[Any, ...]:
         """Make a row of the start or of the end, where f is asked for whatever is recorded."""
         self.nfev += 1
-        row = (self.k, self.t, 0.0, self._value_at_end())
+        row = (self.k, self.t, 0.0, self._value_at(self.x))
         return (*row, *self.states_at_start) if self.keeping else row
 
     def _at_most(self, block: int) -> int:
@@ -216,7 +217,7 @@ class _KnownConstants(Stepper):
             return self.fun
         if self.asked[0] != self.k:
             self.nfev += 1
-            self.asked = self.k, self._value_at_end()
+            self.asked = self.k, self._value_at(self.x)
         return self.asked[1]
 
     def report(self) -> tuple[Any, float]:
@@ -245,17 +246,23 @@ class _KnownConstants(Stepper):
         return Progress(status, row)
 
     def _is_above_start(self) -> bool:
-        """Tell whether f(x_0) < f(x) + <g, x_0 - x>, by more than rounding: no convex f with this
-        gradient is so, and x is no minimum of f.  Of a rough f, which is another number when it is
-        asked again, nothing is told."""
+        """Tell whether f(x_0) < f(x) + <g, x_0 - x>: no convex f with this gradient is so, and x is
+        no minimum of f.
+
+        Only where that is no rounding, of x or of f: a little towards x_0, f is to be about as
+        large.
+        """
         if not self.method.assumes_convexity:
             return False
-        rounding = math.sqrt(self.watch[checks.EPS]) * (abs(self.fun) + abs(self.fun_at_start))
-        bound = self.fun + arrays.inner(self.jac, self.start - self.x)
-        if not bound - self.fun_at_start > rounding:
+        slack, back = math.sqrt(self.watch[checks.EPS]), self.start - self.x
+        rise = self.fun + arrays.inner(self.jac, back) - self.fun_at_start
+        if not rise > slack * (abs(self.fun) + abs(self.fun_at_start)):
             return False
-        self.nfev += 1
-        return bool(abs(self._value_at_end() - self.fun) <= rounding)
+        if not arrays.norm(back) > slack * (arrays.norm(self.x) + arrays.norm(self.start)):
+            return False
+        self.nfev += len(NUDGES)
+        near = (self._value_at(self.x + part * back) for part in NUDGES)
+        return all(abs(f - self.fun) <= SMOOTH * rise for f in near)
 
     def _take_last_step(self) -> None:
         """Go where the result is better told than at x, if there is such a point."""
@@ -479,8 +486,8 @@ class FixedStepper(_KnownConstants):
         self.skipped += 1
         return i + 1
 
-    def _value_at_end(self) -> float:
-        return float(self._values(self.x[np.newaxis].copy())[0])
+    def _value_at(self, x: Array) -> float:
+        return float(self._values(x[np.newaxis].copy())[0])
 
     def _gradient(self, at: Array | None = None) -> Array:
         asked = self.x.copy() if at is None else at
@@ -560,8 +567,8 @@ class ArrayStepper(_KnownConstants):
         pairs = ((g, g), (y, y), (dg, dg), (dg, dy), (dy, dy))
         return float(checks.judge(self.watch, *arrays.inners(self.problem.xp, *pairs)))
 
-    def _value_at_end(self) -> float:
-        return self.problem.fun(self.x)
+    def _value_at(self, x: Any) -> float:
+        return self.problem.fun(x)
 
     def _gradient(self, at: Any = None) -> Any:
         return self.problem.grad(self.x if at is None else at)
