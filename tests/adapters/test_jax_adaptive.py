@@ -84,6 +84,21 @@ def test_with_prox_too(prox: Any) -> None:
     np.testing.assert_allclose(known.fun, found.fun, rtol=0.0, atol=2e-5)
 
 
+def test_in_a_box_no_gradient_mapping_is_small_because_L_is() -> None:
+    """Beside the gradient far away all others seemed rounding, and L fell for ever."""
+    unit, curvatures = 1e-8, np.array([0.13, 0.03, 0.04, 0.01])
+    star = unit * np.array([1.0, -8.0, 14.0, 5.0])
+
+    def fit(x: Any, curvatures: Any) -> Any:
+        return 0.5 * jnp.sum(curvatures * (x - star) ** 2)
+
+    box, how = cz.prox.Box(-3.0 * unit, 4.0 * unit), {"maxiter": 5000, "tol": 1e-3 * unit}
+    found, same = run_both(fit, np.full(4, 1e10), (curvatures,), box, **how)
+    assert bool(found.success)
+    assert same.success
+    np.testing.assert_allclose(found.x, np.clip(star, -3.0 * unit, 4.0 * unit), atol=0.5 * unit)
+
+
 def test_in_jit_and_vmap() -> None:
     """Each of many runs stops by itself, where it does alone."""
 

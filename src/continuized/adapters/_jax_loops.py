@@ -238,6 +238,7 @@ class _Adaptive(NamedTuple):
     error: Any  # at best
     largest: Any  # |g|^2 so far
     in_a_row: Any  # rejected events
+    asked: Any  # gradients beside those of events
     lost: Any  # the last event was rejected for what was not finite there
     status: Any
 
@@ -263,10 +264,14 @@ def run_adaptive(f: Objective, x0: Tree, run: Inputs) -> End:
     def find_least_L(one: _Evaluation, two: _Evaluation, largest: Any) -> Any:
         dg, dy = process.subtract(two.g, one.g), process.subtract(two.y, one.y)
         change, along = process.inner(dg, dg), process.inner(dg, dy)
-        up = two.f - one.f - process.inner(one.g, dy)
-        down = one.f - two.f + process.inner(two.g, dy)
         size = jnp.maximum(jnp.abs(one.f), jnp.abs(two.f))
-        return in_jax(evaluations.find_least_L)(change, along, up, down, size, largest, eps)
+        bends = find_bends(one, two)
+        return in_jax(evaluations.find_least_L)(change, along, *bends, size, largest, eps)
+
+    def find_bends(one: _Evaluation, two: _Evaluation) -> tuple[Any, Any]:
+        dy = process.subtract(two.y, one.y)
+        up = two.f - one.f - process.inner(one.g, dy)
+        return up, one.f - two.f + process.inner(two.g, dy)
 
     def find_first_L(at: _Evaluation) -> Any:
         slope = process.norm(at.g)
@@ -303,6 +308,11 @@ def run_adaptive(f: Objective, x0: Tree, run: Inputs) -> End:
         x, direction = f.step(at.y, at.g, gamma)
         error = f.find_error(at.y, at.g, x, gamma)
         small = error <= run.tol
+        if f.operator is not None:
+            small, c = lax.cond(
+                small, confirm, lambda c, at, x: (small, c), c._replace(L=L, s=s), at, x
+            )
+            L, s = c.L, c.s
         better = small | (at.f < c.best.f) | (f.operator is not None)
         best, shown, error = process.where(better, (at, x, error), (c.best, c.shown, c.error))
         against = process.inner(direction, process.subtract(x, c.x)) > 0.0
@@ -317,6 +327,19 @@ def run_adaptive(f: Objective, x0: Tree, run: Inputs) -> End:
             return after
         otherwise = c._replace(status=number(Status.NOT_FINITE))  # of a prox that goes very far
         return _Adaptive(*process.where(process.all_finite(x), after, otherwise))
+
+    def confirm(c: _Adaptive, at: _Evaluation, x: Tree) -> tuple[Any, _Adaptive]:
+        """Tell whether f bends as little between a point and x as L says, and raise L otherwise."""
+        end, step = evaluate(x), process.subtract(x, at.y)
+        square, bend = process.inner(step, step), jnp.maximum(*find_bends(at, end))
+        rounding = evaluations.ROUNDING * eps * jnp.maximum(jnp.abs(at.f), jnp.abs(end.f))
+        moved = (square > 0.0) & jnp.isfinite(square)
+        fits = ~moved | (bend <= 0.5 * c.L * square + rounding)
+        seen = 2.0 * bend / jnp.where(moved, square, 1.0)
+        L, s = in_jax(adaptive.carry_on)(c.s, c.L, seen, least_L, most_L)
+        grown = c._replace(L=L, s=s, largest=jnp.maximum(at.square, end.square))
+        after = _Adaptive(*process.where(fits, c, grown))
+        return fits, after._replace(asked=c.asked + moved)
 
     def reject(c: _Adaptive, at: _Evaluation, z: Tree, slack: Any) -> _Adaptive:
         """Go on from the best point, with a larger L."""
@@ -352,12 +375,15 @@ def run_adaptive(f: Objective, x0: Tree, run: Inputs) -> End:
         s=jnp.zeros_like(infinite), shrink=jnp.asarray(adaptive.SHRINK, real_dtype()),
         anchor=infinite, last=first, best=first, shown=x0,
         error=slope if f.operator is None else infinite,
-        largest=jnp.where(begins, first.square, 0.0), in_a_row=zero, lost=jnp.asarray(False),
+        largest=jnp.where(begins, first.square, 0.0), in_a_row=zero, asked=zero,
+        lost=jnp.asarray(False),
         status=jnp.where(begins, UNDECIDED, number(Status.NOT_FINITE)),
     )  # fmt: skip
     c = lax.while_loop(goes_on, event, c)
     x, g, value = c.best.y, c.best.g, c.best.f
-    njev = jnp.maximum(c.k - 1, 0) + 2  # at the first event there is the gradient of the start
+    njev = (
+        jnp.maximum(c.k - 1, 0) + 2 + c.asked
+    )  # at the first event there is the gradient of the start
     lost = c.lost & (run.tol < 0.0)  # no step was made at the end
     if f.operator is not None:
         end = evaluate(c.shown)

@@ -28,7 +28,13 @@ from continuized.solver.constant_checks import describe_skipped
 from continuized.solver.metric import Identity, Metric
 from continuized.solver.metric_factory import MetricFactory
 from continuized.solver.sparse_newton import SupportSolver
-from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
+from continuized.solver.steppers.evaluations import (
+    ROUNDING,
+    Evaluation,
+    Evaluator,
+    after_step,
+    find_bends,
+)
 from continuized.solver.steppers.run_metric import RunMetric
 from continuized.solver.stopping import Criterion, Stagnation, is_far, is_time_to_look
 from continuized.support.checkpoints.state import Checkpointed, probe
@@ -308,7 +314,7 @@ class AdaptiveStepper(Stepper):
         if not (isinstance(schedule, AdaptiveSchedule) and 0.0 < square < math.inf):
             return True
         end = self.evaluator.evaluate(x)
-        bend = max(end.f - at.f - inner(at.g, step), at.f - end.f + inner(end.g, step))
+        bend = max(find_bends(at, end))
         rounding = ROUNDING * self.evaluator.eps * max(abs(at.f), abs(end.f))
         if bend <= 0.5 * schedule.L * square + rounding:
             return True

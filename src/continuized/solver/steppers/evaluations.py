@@ -77,6 +77,13 @@ def after_step(at: Evaluation, gamma: float, prox: Prox | None) -> tuple[Array, 
     return x, mapping, mapping
 
 
+def find_bends(one: Evaluation, two: Evaluation) -> tuple[float, float]:
+    """Return how far f is above its tangent: at the second point from the first, and the other way
+    round."""
+    dy = two.y - one.y
+    return two.f - one.f - inner(one.g, dy), one.f - two.f + inner(two.g, dy)
+
+
 class Evaluator(Checkpointed):
     """Asks for f and its gradient at points of one shape and dtype."""
 
@@ -190,10 +197,9 @@ class Evaluator(Checkpointed):
         dg, dy = two.g - one.g, two.y - one.y
         change = inner(dg, two.q - one.q)
         along = inner(dg, dy)
-        up = two.f - one.f - inner(one.g, dy)
-        down = one.f - two.f + inner(two.g, dy)
         size = max(abs(one.f), abs(two.f))
-        seen = find_least_L(change, along, up, down, size, self._largest, self.eps)
+        bends = find_bends(one, two)
+        seen = find_least_L(change, along, *bends, size, self._largest, self.eps)
         square = inner(dy, dy)  # it may underflow, where two points nearly coincide, or overflow
         if seen > 0.0 and type(self.metric) is Identity and 0.0 < square < math.inf:
             self.mu_seen = min(self.mu_seen, along / square)
