@@ -146,8 +146,9 @@ def by_size(operations: float) -> Iterator[None]:
         is_long = operations >= ALL_THREADS_FROM and threads.HAS_THREADS
         if is_long:
             with _lock:
-                for library, number in () if _strict else _held.values():
-                    _set_number(library, number)
+                if not _strict:
+                    for library, number in _held.values():
+                        _set_number(library, number)
         try:
             yield
         finally:
